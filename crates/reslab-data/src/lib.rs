@@ -1,0 +1,1 @@
+//! Data sets as uint8 tensors on the device, seeded order and augmentation.

@@ -1,0 +1,1 @@
+//! The networks; their only variable part is the strategy.

@@ -1,0 +1,1 @@
+//! Residual-scaling strategies: the object of study, one file each.

@@ -1,0 +1,1 @@
+//! What tch lacks: parameter scopes, random streams, fused optimizers, precision, memory figures.

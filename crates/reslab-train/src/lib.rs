@@ -1,0 +1,1 @@
+//! One run: a RunConfig in, a record out.

@@ -1,0 +1,2 @@
+//! reslab.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Developer chores.
+fn main() {}
