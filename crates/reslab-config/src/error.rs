@@ -40,7 +40,8 @@ impl ConfigError {
 
 /// `unknown key `x`; did you mean `y`? known: ...`, from serde's list of what it expected.
 fn unknown(what: &str, word: &str, message: &str) -> String {
-    let known: Vec<&str> = message.split_once("expected").map_or("", |(_, list)| list).split('`').skip(1).step_by(2).collect();
+    let known: Vec<&str> =
+        message.split_once("expected").map_or("", |(_, list)| list).split('`').skip(1).step_by(2).collect();
     match nearest(word, known.iter().copied()) {
         Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`? Known: {}", known.join(", ")),
         None => format!("unknown {what} `{word}`. Known: {}", known.join(", ")),

@@ -22,7 +22,9 @@ pub fn parse<T: DeserializeOwned>(key: &str, table: &toml::Table) -> Result<T, C
     serde_path_to_error::deserialize(value).map_err(|e| {
         let path = e.path().to_string();
         let inner = e.into_inner().to_string();
-        ConfigError::from_serde(key, if path == "." { "" } else { &path }, inner.trim())
+        // toml appends where it was; the path says it better.
+        let message = inner.split("\nin `").next().unwrap_or_default().trim();
+        ConfigError::from_serde(key, if path == "." { "" } else { &path }, message)
     })
 }
 
@@ -75,7 +77,9 @@ impl<'de> Deserialize<'de> for Count {
         match Raw::deserialize(deserializer) {
             Ok(Raw::Number(n)) => Ok(Count::Number(n)),
             Ok(Raw::Word(word)) if word == "all" => Ok(Count::All),
-            Ok(Raw::Word(word)) => Err(serde::de::Error::custom(format!("must be a number or \"all\", but is {word:?}"))),
+            Ok(Raw::Word(word)) => {
+                Err(serde::de::Error::custom(format!("must be a number or \"all\", but is {word:?}")))
+            }
             Err(_) => Err(serde::de::Error::custom("must be a number of at least 0, or \"all\"")),
         }
     }
