@@ -1,0 +1,126 @@
+//! The JSON files of a run: how it ended, where it ran, what time it took.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::number::maybe_nan_map;
+
+/// How a run ended by itself. Both are results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// All steps were done.
+    Finished,
+    /// Loss or gradient norm was not finite, and the run stopped there.
+    NonFinite {
+        /// The step, from 0.
+        #[serde(rename = "non_finite_step")]
+        step: u64,
+    },
+}
+
+/// `done.json`: written last, and nothing in the folder is written after it. It holds no times, so that two runs
+/// that computed the same have the same bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// The run's id.
+    pub id: String,
+    /// The arm's full name.
+    pub arm: String,
+    /// The seed.
+    pub seed: u64,
+    /// How the run ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Optimizer steps done.
+    pub steps: u64,
+    /// Final metrics, by name: `val/top1`, `val/loss`, `test/top1`, `test/top5`, `test/loss`, `train/loss`;
+    /// accuracies as shares from 0 to 1.
+    #[serde(with = "maybe_nan_map")]
+    pub metrics: BTreeMap<String, f64>,
+    /// Trainable parameters.
+    pub parameters: u64,
+    /// The rate that drop path really had, where `subset` rounds it.
+    pub effective_drop_rate: Option<f64>,
+}
+
+/// Why a run failed. Divergence is none of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// Memory of host or device ran out.
+    OutOfMemory,
+    /// Ended by a signal from outside.
+    Killed,
+    /// A file could not be read or written.
+    Io,
+    /// No step for too long.
+    Hang,
+    /// An error of the program.
+    Bug,
+}
+
+impl fmt::Display for FailureClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfMemory => "out of memory",
+            Self::Killed => "killed",
+            Self::Io => "io",
+            Self::Hang => "hang",
+            Self::Bug => "bug",
+        })
+    }
+}
+
+/// `failed.json`: why a run ended without a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// Class of the failure, which says whether trying again may help.
+    pub class: FailureClass,
+    /// What was said.
+    pub message: String,
+    /// The last step that was done, if any.
+    pub last_step: Option<u64>,
+}
+
+/// `timing.json`: everything that depends on time and place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Wall time of all processes of the run together, seconds.
+    pub seconds: f64,
+    /// Training images per second, median over the logged steps.
+    pub images_per_s: f64,
+    /// Peak memory: of the device's allocator, or the process's resident set on the CPU.
+    pub peak_memory_bytes: u64,
+    /// Device: `cpu`, `cuda:0`.
+    pub device: String,
+    /// Threads of the run.
+    pub threads: u32,
+}
+
+/// `env.json`: which code ran where; written before anything is computed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Env {
+    /// Version of reslab.
+    pub reslab: String,
+    /// Version of libtorch.
+    pub libtorch: String,
+    /// Commit that the program was built from, or that the folder stands at.
+    pub git_commit: Option<String>,
+    /// Whether the tree had uncommitted changes.
+    pub git_dirty: Option<bool>,
+    /// Device: `cpu`, `cuda:0`.
+    pub device: String,
+    /// Name of the processor or accelerator.
+    pub device_name: Option<String>,
+    /// Version of the accelerator's driver.
+    pub driver: Option<String>,
+    /// Threads of the run.
+    pub threads: u32,
+    /// The seed.
+    pub seed: u64,
+    /// Whether deterministic algorithms were asked for.
+    pub deterministic: bool,
+}

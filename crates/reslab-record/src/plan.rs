@@ -1,0 +1,148 @@
+//! `plan.toml`: the frozen plan of a sweep, written before its first run and read by everything after it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::file;
+use crate::{RecordError, Result};
+
+/// The version of the layout of `plan.toml` that this program writes.
+pub const PLAN_FORMAT: u32 = 1;
+
+/// A sweep, expanded: what will run, and what the runs are to show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Layout of this file: [`PLAN_FORMAT`].
+    pub format: u32,
+    /// The sweep's name.
+    pub name: String,
+    /// The question that the sweep is to answer.
+    pub question: String,
+    /// The arm that the others are compared with, by its name without grid axes ([`PlannedRun::name_without`]).
+    pub baseline: String,
+    /// The metric that the comparison is about: `test/top1`.
+    pub metric: String,
+    /// The seeds; all arms share them.
+    pub seeds: Vec<u64>,
+    /// Keys of the axes whose value is chosen per arm on the validation split: `optim.lr`.
+    pub select: Vec<String>,
+    /// The profile that was merged over the file; absent where the file was taken as it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Overrides as given on the command line, in order: `optim.lr=1e-3`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+    /// The sweep file.
+    pub source: Source,
+    /// Versions of what planned it: `reslab`, `libtorch`, ...
+    pub versions: BTreeMap<String, String>,
+    /// The runs, in the order of the tables: arms in file order, then grid points, then seeds.
+    #[serde(rename = "run", default)]
+    pub runs: Vec<PlannedRun>,
+}
+
+/// The file that a plan was expanded from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The file as named by the user, or its name alone where that was absolute.
+    pub path: String,
+    /// Checksum of its bytes, in hex.
+    pub sha256: String,
+}
+
+/// One run: an arm with a seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedRun {
+    /// Hash of what the run computes; names the run whatever it is called.
+    pub id: String,
+    /// The arm's full name, axes and grid included: `gated[initial_gain=0.1,lr=3e-4]`.
+    pub arm: String,
+    /// The arm's name in the sweep file: `gated`.
+    pub family: String,
+    /// The seed.
+    pub seed: u64,
+    /// The run's folder, relative to the sweep's: `runs/plain-s0-1a2b3c4d`.
+    pub folder: String,
+    /// `cpu` or `cuda`.
+    pub device_kind: String,
+    /// Threads that the run computes with.
+    pub threads: u32,
+    /// Trainable parameters of its network.
+    pub parameters: u64,
+    /// Floating-point operations of one image's forward pass (a multiply-add is two).
+    pub flops_per_image: f64,
+    /// The values of its axes, in the order of the name.
+    #[serde(rename = "axis", default, skip_serializing_if = "Vec::is_empty")]
+    pub axes: Vec<Axis>,
+    /// The resolved configuration: data, model, train, optim, residual, drop_path.
+    pub config: toml::Table,
+}
+
+/// One axis of a sweep at one of its values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// The full dotted key: `optim.lr`.
+    pub key: String,
+    /// The key as it stands in names, its shortest distinct last part: `lr`.
+    pub label: String,
+    /// The value as it stands in the sweep file: `3e-4`.
+    pub value: String,
+    /// Whether it comes from `[grid]`, that is, whether every arm has it.
+    pub grid: bool,
+}
+
+impl PlannedRun {
+    /// The arm's name without the axes that `hide` picks: all runs of a row of a table share it.
+    pub fn name_without(&self, hide: impl Fn(&Axis) -> bool) -> String {
+        let shown: Vec<String> =
+            self.axes.iter().filter(|a| !hide(a)).map(|a| format!("{}={}", a.label, a.value)).collect();
+        if shown.is_empty() { self.family.clone() } else { format!("{}[{}]", self.family, shown.join(",")) }
+    }
+
+    /// The run's folder on disk, inside the sweep's folder `sweep`.
+    pub fn dir(&self, sweep: &Path) -> PathBuf {
+        sweep.join(&self.folder)
+    }
+}
+
+impl Plan {
+    /// The plan's file in a sweep's folder.
+    pub fn path(sweep: &Path) -> PathBuf {
+        sweep.join("plan.toml")
+    }
+
+    /// Reads `plan.toml` of a sweep's folder.
+    ///
+    /// # Errors
+    /// Names the file: missing, not readable, or not a plan of a known format.
+    pub fn read(sweep: &Path) -> Result<Self> {
+        let path = Self::path(sweep);
+        let text = file::read_text(&path)?;
+        let plan: Plan = toml::from_str(&text).map_err(|e| RecordError::parse(&path, e.to_string().trim()))?;
+        if plan.format != PLAN_FORMAT {
+            let problem = format!("format {} of a plan; this program knows {PLAN_FORMAT}", plan.format);
+            return Err(RecordError::parse(&path, problem));
+        }
+        Ok(plan)
+    }
+
+    /// Writes `plan.toml` by rename; one that stood there before is kept as `plan.prev.toml`, unless it is equal.
+    ///
+    /// # Errors
+    /// Names the file and what could not be done with it.
+    pub fn write(&self, sweep: &Path) -> Result<()> {
+        let path = Self::path(sweep);
+        let text = toml::to_string(self).map_err(|e| RecordError::parse(&path, e))?;
+        match file::read_text(&path) {
+            Ok(old) if old == text => return Ok(()),
+            Ok(old) => file::write_atomic(&sweep.join("plan.prev.toml"), old.as_bytes())?,
+            Err(_) => {}
+        }
+        file::write_atomic(&path, text.as_bytes())
+    }
+}
