@@ -1,42 +1,147 @@
 //! Devices, threads, determinism, precision and memory figures.
+//!
+//! Open the device first: libtorch looks for its CUDA half once, and a process that has asked for CUDA before
+//! [`open_device`] loaded it is told for ever that there is none.
+
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 
 use tch::Device;
+
+use crate::ffi;
 
 /// Why a device cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// Not a name of a device.
-    #[error("no device `{0}`; expected `cpu`, `cuda` or `cuda:N`")]
+    #[error("no device is called `{0}`; expected `cpu`, `cuda` or `cuda:N`")]
     Name(String),
     /// No NVIDIA driver.
-    #[error("no NVIDIA driver here ({0}); use `--device cpu`")]
+    #[error("no NVIDIA driver on this machine ({0}); use device `cpu`")]
     NoDriver(String),
+    /// The driver is there and libtorch's CUDA half is not.
+    #[error("this checkout has the CPU set of libtorch; run `cargo setup --cuda` ({0})")]
+    CpuSet(String),
+    /// All is there but a device.
+    #[error(
+        "the NVIDIA driver shows no device; is CUDA_VISIBLE_DEVICES empty, or the driver older than CUDA 13 needs?"
+    )]
+    NoDevice,
+    /// Fewer devices than the number needs.
+    #[error("no device `{name}`: there are {count} CUDA devices, counted from 0")]
+    Index {
+        /// The name that was asked for.
+        name: String,
+        /// Number of devices.
+        count: usize,
+    },
 }
 
-/// Opens `cpu`, `cuda` (the first one) or `cuda:N`.
+/// What was asked of this process so far. Attention's choice of kernels depends on both.
+#[derive(Debug, Clone, Copy)]
+struct Switches {
+    cuda: bool,
+    deterministic: bool,
+}
+
+static SWITCHES: Mutex<Switches> = Mutex::new(Switches { cuda: false, deterministic: false });
+
+fn switches() -> MutexGuard<'static, Switches> {
+    SWITCHES.lock().expect("no code panics while it holds the switches")
+}
+
+/// Opens `cpu`, `cuda` (the first CUDA device) or `cuda:N`, loading libtorch's CUDA half for the latter two.
 pub fn open_device(name: &str) -> Result<Device, DeviceError> {
-    match name {
-        "cpu" => Ok(Device::Cpu),
-        _ => Err(DeviceError::Name(name.to_string())),
+    let index = match name.strip_prefix("cuda") {
+        None if name == "cpu" => return Ok(Device::Cpu),
+        Some("") => 0,
+        Some(rest) => rest
+            .strip_prefix(':')
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
+            .and_then(|digits| digits.parse::<usize>().ok())
+            .ok_or_else(|| DeviceError::Name(name.to_string()))?,
+        None => return Err(DeviceError::Name(name.to_string())),
+    };
+    load_driver().map_err(DeviceError::NoDriver)?;
+    match load_cuda_half()? {
+        0 => Err(DeviceError::NoDevice),
+        count if index >= count => Err(DeviceError::Index { name: name.to_string(), count }),
+        _ => {
+            let mut switches = switches();
+            switches.cuda = true;
+            apply(*switches);
+            Ok(Device::Cuda(index))
+        }
     }
 }
 
-/// Number of CUDA devices; 0 where no driver is.
+/// Number of CUDA devices; 0 where no driver is. An error means a driver without libtorch's CUDA half.
 pub fn cuda_count() -> Result<usize, DeviceError> {
-    Ok(0)
+    if load_driver().is_err() { Ok(0) } else { load_cuda_half() }
 }
 
-/// Sets the number of threads of one operator, and of operators at once.
+fn load_driver() -> Result<(), String> {
+    ffi::open_library(Path::new("libcuda.so.1"))
+}
+
+/// Loads libtorch_cuda beside the libtorch_cpu of this process, and counts devices. A linked program that names none of
+/// its symbols drops it, so it is opened by hand.
+fn load_cuda_half() -> Result<usize, DeviceError> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let folder = library_folder(&maps, "libtorch_cpu.so")
+        .ok_or_else(|| DeviceError::CpuSet("libtorch_cpu.so is not in /proc/self/maps".to_string()))?;
+    ffi::open_library(&folder.join("libtorch_cuda.so")).map_err(DeviceError::CpuSet)?;
+    Ok(usize::try_from(tch::Cuda::device_count()).unwrap_or(0))
+}
+
+/// The folder of a mapped library; `maps` is the text of /proc/self/maps.
+fn library_folder(maps: &str, library: &str) -> Option<PathBuf> {
+    let path = |line: &str| line.find('/').map(|start| PathBuf::from(&line[start..]));
+    let found = maps.lines().filter_map(path).find(|path| path.file_name().is_some_and(|name| name == library))?;
+    found.parent().map(Path::to_path_buf)
+}
+
+/// Sets the number of threads within an operator and, the first time in a process, between operators.
 pub fn set_threads(n: i32) {
-    tch::set_num_threads(n);
+    must(ffi::set_threads(n));
+    // The pool between operators cannot be resized. reslab runs one operator at a time: a second call loses nothing.
+    let _ = ffi::set_interop_threads(n);
 }
 
-/// Deterministic algorithms only.
-pub fn set_deterministic(_on: bool) {}
+/// Deterministic algorithms only, or any. On CUDA this leaves attention its math form only (the backwards of the fast
+/// forms are not deterministic there; on the CPU they are) and needs CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment.
+pub fn set_deterministic(on: bool) {
+    let mut switches = switches();
+    switches.deterministic = on;
+    apply(*switches);
+}
 
-/// Version of libtorch.
+fn apply(switches: Switches) {
+    must(ffi::set_deterministic(switches.deterministic));
+    must(ffi::set_math_attention_only(switches.deterministic && switches.cuda));
+}
+
+/// Whether deterministic algorithms are asked for.
+pub fn is_deterministic() -> bool {
+    ffi::is_deterministic()
+}
+
+/// Whether attention may use its fast (flash) form.
+pub fn uses_flash_attention() -> bool {
+    ffi::uses_flash_attention()
+}
+
+/// Whether f32 matrix products on CUDA may round their factors to TF32 (10 bits of mantissa). Off in libtorch.
+pub fn set_tf32(on: bool) {
+    must(ffi::set_tf32(on));
+}
+
+/// Version of the libtorch that is loaded, as `2.11.0`; where the program was compiled against another, that too.
 pub fn version() -> String {
-    "2.11.0".to_string()
+    let [major, minor, patch, ..] = ffi::runtime_version().to_be_bytes();
+    let (runtime, headers) = (format!("{major}.{minor}.{patch}"), ffi::header_version());
+    if runtime == headers { runtime } else { format!("{runtime} (compiled against {headers})") }
 }
 
 /// Waits until the device has done all that was asked of it.
@@ -46,25 +151,60 @@ pub fn synchronize(device: Device) {
     }
 }
 
-/// Largest memory use so far in bytes: of the CUDA allocator, or of this process.
-pub fn peak_memory(_device: Device) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    peak_resident(&status).unwrap_or(0)
+/// Largest memory use so far in bytes: what tensors held at once on a CUDA device, or this process on the host.
+/// 0 where the system does not tell.
+pub fn peak_memory(device: Device) -> u64 {
+    let bytes = match device {
+        Device::Cuda(index) => ffi::cuda_peak_bytes(index as i32).ok().and_then(|bytes| bytes.try_into().ok()),
+        _ => std::fs::read_to_string("/proc/self/status").ok().and_then(|status| peak_resident(&status)),
+    };
+    bytes.unwrap_or(0)
 }
 
+/// Starts the count of [`peak_memory`] anew on a CUDA device; the host's cannot be reset.
+pub fn reset_peak_memory(device: Device) {
+    if let Device::Cuda(index) = device {
+        must(ffi::cuda_reset_peak(index as i32));
+    }
+}
+
+/// Gives memory that a CUDA device's allocator keeps for later back to the driver.
+pub fn empty_cache(device: Device) {
+    if let Device::Cuda(_) = device {
+        must(ffi::cuda_empty_cache());
+    }
+}
+
+/// The high-water mark of resident memory in the text of /proc/self/status.
 fn peak_resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Restores autocast when dropped.
+/// Restores this thread's autocast state when dropped, also by a panic.
 #[derive(Debug)]
-#[must_use]
+#[must_use = "autocast ends when the guard is dropped"]
 pub struct AutocastGuard {
-    thread: std::marker::PhantomData<*const ()>,
+    before: ffi::Autocast,
+    /// The state belongs to a thread, so the guard stays on it.
+    thread: PhantomData<*const ()>,
 }
 
-/// Turns bf16 autocast on CUDA on or off until the guard is dropped.
-pub fn autocast_bf16(_on: bool) -> AutocastGuard {
-    AutocastGuard { thread: std::marker::PhantomData }
+/// Turns bf16 autocast on CUDA on or off in this thread until the guard is dropped.
+pub fn autocast_bf16(on: bool) -> AutocastGuard {
+    let before = ffi::autocast_state();
+    must(ffi::autocast_enter(on));
+    AutocastGuard { before, thread: PhantomData }
+}
+
+impl Drop for AutocastGuard {
+    fn drop(&mut self) {
+        // Sets thread-local flags, which cannot fail; a panic here would hide the one that may be under way.
+        let _ = ffi::autocast_leave(self.before);
+    }
+}
+
+/// For switches that libtorch sets without a way to fail.
+fn must(result: Result<(), String>) {
+    result.unwrap_or_else(|text| panic!("libtorch refused a setting: {text}"));
 }

@@ -4,14 +4,15 @@
 //! `unsafe` code or C++.
 
 pub mod device;
+mod ffi;
 pub mod foreach;
 pub mod optim;
 pub mod scope;
 pub mod stream;
 
 pub use device::{
-    AutocastGuard, DeviceError, autocast_bf16, cuda_count, open_device, peak_memory, set_deterministic, set_threads,
-    synchronize, version,
+    AutocastGuard, DeviceError, autocast_bf16, cuda_count, empty_cache, is_deterministic, open_device, peak_memory,
+    reset_peak_memory, set_deterministic, set_tf32, set_threads, synchronize, uses_flash_attention, version,
 };
 pub use optim::{OptimError, OptimGroup, OptimKind, Optimizer};
 pub use scope::{Group, Init, Parameter, Scope, ScopeError};

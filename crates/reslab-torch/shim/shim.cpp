@@ -1,0 +1,241 @@
+// The parts of libtorch that tch 0.24 does not bind. Called from src/ffi.rs only, which mirrors every signature here.
+//
+// Tensors cross the border as `at::Tensor*`, which is what tch's `Tensor::as_ptr` gives. No exception crosses it: every
+// function that can fail returns null, or the error's text, which the caller gives back to `reslab_free`.
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <vector>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/_foreach_zero.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/headeronly/version.h>
+
+namespace {
+
+char* text(const char* what) {
+    char* copy = strdup(what);
+    // Null means success, so a failure without memory for its text still needs one.
+    return copy ? copy : strdup("");
+}
+
+template <typename Body>
+char* guarded(Body body) noexcept {
+    try {
+        at::NoGradGuard no_grad;
+        body();
+        return nullptr;
+    } catch (const c10::Error& error) {
+        return text(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+        return text(error.what());
+    } catch (...) {
+        return text("unknown C++ exception");
+    }
+}
+
+struct List {
+    const at::Tensor* const* data;
+    size_t len;
+
+    // Handles only: storage is shared.
+    std::vector<at::Tensor> get() const {
+        std::vector<at::Tensor> tensors;
+        tensors.reserve(len);
+        for (size_t index = 0; index < len; ++index) tensors.push_back(*data[index]);
+        return tensors;
+    }
+};
+
+struct AdamW {
+    double lr, beta1, beta2, weight_decay, eps;
+};
+
+struct Sgd {
+    double lr, momentum, weight_decay;
+};
+
+struct Autocast {
+    int32_t enabled, dtype, cache;
+};
+
+at::Tensor stacked_norms(const std::vector<at::Tensor>& tensors) {
+    return at::stack(at::_foreach_norm(tensors, 2));
+}
+
+}  // namespace
+
+extern "C" {
+
+void reslab_free(char* text) { free(text); }
+
+// ---- optimizers
+
+char* reslab_fused_adamw(List parameters, List grads, List exp_avg, List exp_avg_sq, List steps, AdamW rule) {
+    return guarded([&] {
+        auto counts = steps.get();
+        at::_foreach_add_(counts, 1);
+        at::_fused_adamw_(parameters.get(), grads.get(), exp_avg.get(), exp_avg_sq.get(), {}, counts, rule.lr,
+                          rule.beta1, rule.beta2, rule.weight_decay, rule.eps, /*amsgrad=*/false, /*maximize=*/false);
+    });
+}
+
+// Buffers of zeros make the first step like every other: 0 * momentum + grad is what torch sets it to.
+char* reslab_fused_sgd(List parameters, List grads, List momentum, Sgd rule) {
+    return guarded([&] {
+        at::_fused_sgd_(parameters.get(), grads.get(), momentum.get(), rule.weight_decay, rule.momentum, rule.lr,
+                        /*dampening=*/0.0, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false);
+    });
+}
+
+// ---- foreach
+
+char* reslab_foreach_norms(List tensors, at::Tensor** out) {
+    return guarded([&] { *out = new at::Tensor(stacked_norms(tensors.get()).to(at::kFloat)); });
+}
+
+char* reslab_foreach_norm(List tensors, at::Tensor** out) {
+    return guarded([&] { *out = new at::Tensor(stacked_norms(tensors.get()).norm().to(at::kFloat)); });
+}
+
+char* reslab_foreach_distance(List a, List b, at::Tensor** out) {
+    return guarded([&] {
+        auto difference = at::_foreach_sub(a.get(), b.get());
+        *out = new at::Tensor(stacked_norms(difference).norm().to(at::kFloat));
+    });
+}
+
+char* reslab_foreach_clip(List grads, const at::Tensor* norm, double max) {
+    return guarded([&] {
+        auto tensors = grads.get();
+        auto factor = norm->add(1e-6).reciprocal().mul(max).clamp_max(1.0);
+        at::_foreach_mul_(tensors, factor.to(tensors.front().scalar_type()));
+    });
+}
+
+char* reslab_foreach_lerp(List into, List from, double weight) {
+    return guarded([&] { at::_foreach_lerp_(into.get(), from.get(), weight); });
+}
+
+char* reslab_foreach_copy(List into, List from) {
+    return guarded([&] { at::_foreach_copy_(into.get(), from.get()); });
+}
+
+char* reslab_foreach_zero(List tensors) {
+    return guarded([&] { at::_foreach_zero_(tensors.get()); });
+}
+
+// ---- switches of the process
+
+char* reslab_set_threads(int32_t n) {
+    return guarded([&] { at::set_num_threads(n); });
+}
+
+char* reslab_set_interop_threads(int32_t n) {
+    return guarded([&] { at::set_num_interop_threads(n); });
+}
+
+char* reslab_set_deterministic(bool on) {
+    return guarded([&] {
+        auto& context = at::globalContext();
+        context.setDeterministicAlgorithms(on, /*warn_only=*/false);
+        context.setDeterministicCuDNN(on);
+        context.setBenchmarkCuDNN(!on);
+        // Else every new tensor is filled with NaN; no code here reads memory that it has not written.
+        context.setDeterministicFillUninitializedMemory(false);
+    });
+}
+
+// Flash, memory-efficient and cuDNN attention have backwards that are not deterministic on CUDA.
+char* reslab_set_math_attention_only(bool on) {
+    return guarded([&] {
+        auto& context = at::globalContext();
+        context.setSDPUseFlash(!on);
+        context.setSDPUseMemEfficient(!on);
+        context.setSDPUseCuDNN(!on);
+        context.setSDPUseMath(true);
+    });
+}
+
+char* reslab_set_tf32(bool on) {
+    return guarded([&] {
+        at::globalContext().setAllowTF32CuBLAS(on);
+        at::globalContext().setAllowTF32CuDNN(on);
+    });
+}
+
+bool reslab_is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
+
+bool reslab_uses_flash_attention() { return at::globalContext().userEnabledFlashSDP(); }
+
+uint64_t reslab_runtime_version() { return aoti_torch_abi_version(); }
+
+const char* reslab_header_version() { return TORCH_VERSION; }
+
+// ---- autocast on CUDA (state of the calling thread)
+
+Autocast reslab_autocast_state() {
+    return {at::autocast::is_autocast_enabled(at::kCUDA),
+            static_cast<int32_t>(at::autocast::get_autocast_dtype(at::kCUDA)),
+            at::autocast::is_autocast_cache_enabled()};
+}
+
+char* reslab_autocast_enter(bool on) {
+    return guarded([&] {
+        at::autocast::set_autocast_dtype(at::kCUDA, at::kBFloat16);
+        at::autocast::set_autocast_enabled(at::kCUDA, on);
+        at::autocast::increment_nesting();
+    });
+}
+
+char* reslab_autocast_leave(Autocast before) {
+    return guarded([&] {
+        // The cache holds bf16 copies of weights, which are stale after the optimizer's step.
+        if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+        at::autocast::set_autocast_enabled(at::kCUDA, before.enabled);
+        at::autocast::set_autocast_dtype(at::kCUDA, static_cast<at::ScalarType>(before.dtype));
+        at::autocast::set_autocast_cache_enabled(before.cache);
+    });
+}
+
+// ---- the CUDA allocator, reached without linking libtorch_cuda
+
+char* reslab_cuda_peak_bytes(int32_t device, int64_t* out) {
+    return guarded([&] {
+        auto* allocator = c10::getDeviceAllocator(at::kCUDA);
+        auto aggregate = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+        *out = allocator->initialized() ? allocator->getDeviceStats(device).allocated_bytes[aggregate].peak : 0;
+    });
+}
+
+char* reslab_cuda_reset_peak(int32_t device) {
+    return guarded([&] {
+        auto* allocator = c10::getDeviceAllocator(at::kCUDA);
+        if (allocator->initialized()) allocator->resetPeakStats(device);
+    });
+}
+
+char* reslab_cuda_empty_cache() {
+    return guarded([&] {
+        auto* allocator = c10::getDeviceAllocator(at::kCUDA);
+        if (allocator->initialized()) allocator->emptyCache();
+    });
+}
+
+}  // extern "C"
