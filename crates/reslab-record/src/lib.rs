@@ -1,21 +1,35 @@
 //! What a run leaves on disk, written and read; no libtorch.
 //!
-//! A run's folder holds CSV files that only grow ([`rows`]), small JSON and TOML files that appear whole ([`Done`],
-//! [`Failed`], [`Env`], [`Timing`]), and a checkpoint. A sweep's folder holds its frozen [`Plan`] and the runs'
-//! folders. Everything in it is found by relative paths, so a folder can be moved.
+//! A run's folder ([`RunDir`]) holds CSV files that only grow ([`rows`]), small JSON and TOML files that appear whole
+//! ([`Done`], [`Failed`], [`Env`], [`Timing`]), and a [`Checkpoint`]. A sweep's folder holds its frozen [`Plan`] and
+//! the runs' folders. Everything in it is found by relative paths, so a folder can be moved.
+//!
+//! A run that goes on from a checkpoint of step `k` first cuts its CSV files back to `k` ([`RowWriter::cut_back`]),
+//! so that a reader never sees a step twice.
 
+mod checkpoint;
 mod error;
 mod file;
+mod lock;
 mod number;
 mod outcome;
 mod plan;
 mod progress;
 pub mod rows;
+mod run_dir;
+mod table;
+mod tensor;
 
+pub use checkpoint::{CHECKPOINT_FILE, CHECKPOINT_FORMAT, CHECKPOINT_PREV_FILE};
+pub use checkpoint::{Checkpoint, Restored, sha256_hex};
 pub use error::{RecordError, Result};
 pub use file::write_atomic;
+pub use lock::{RunLock, RunState, is_locked, run_state};
 pub use number::widen;
 pub use outcome::{Done, Env, Failed, FailureClass, Outcome, Timing};
 pub use plan::{Axis, PLAN_FORMAT, Plan, PlannedRun, Source};
 pub use progress::Progress;
 pub use rows::{Branch, EvalRow, LayerRow, Row, Split, StepRow, Weights};
+pub use run_dir::RunDir;
+pub use table::{CutBack, EvalWriter, LayerWriter, RowWriter, Rows, StepWriter, read_rows};
+pub use tensor::{Dtype, NamedTensor};

@@ -146,3 +146,79 @@ impl Plan {
         file::write_atomic(&path, text.as_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(key: &str, value: &str, grid: bool) -> Axis {
+        let label = key.rsplit('.').next().unwrap().to_owned();
+        Axis { key: key.into(), label, value: value.into(), grid }
+    }
+
+    fn plan() -> Plan {
+        let run = PlannedRun {
+            id: "1a2b3c4d5e6f".into(),
+            arm: "gated[initial_gain=0.1,lr=3e-4]".into(),
+            family: "gated".into(),
+            seed: 2,
+            folder: "runs/gated_initial_gain=0.1_lr=3e-4_-s2-1a2b3c4d".into(),
+            device_kind: "cpu".into(),
+            threads: 1,
+            parameters: 9_007_199_254_740_993,
+            flops_per_image: 1.5e9,
+            axes: vec![axis("residual.initial_gain", "0.1", false), axis("optim.lr", "3e-4", true)],
+            config: toml::from_str("[optim]\nlr = 3e-4\nbetas = [0.9, 0.999]\n[data]\ndataset = \"digits\"").unwrap(),
+        };
+        Plan {
+            format: PLAN_FORMAT,
+            name: "demo".into(),
+            question: "a \"b\"?\nc".into(),
+            baseline: "plain".into(),
+            metric: "test/top1".into(),
+            seeds: vec![0, 2],
+            select: vec!["optim.lr".into()],
+            profile: Some("cpu".into()),
+            set: vec![],
+            source: Source { path: "configs/demo.toml".into(), sha256: "00".into() },
+            versions: BTreeMap::from([("reslab".into(), "0.1.0".into())]),
+            runs: vec![run.clone(), PlannedRun { axes: vec![], family: "plain".into(), arm: "plain".into(), ..run }],
+        }
+    }
+
+    #[test]
+    fn a_plan_comes_back_as_it_was_and_the_old_one_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = dir.path().join("plan.prev.toml");
+        let mut plan = plan();
+        plan.write(dir.path()).unwrap();
+        assert_eq!(Plan::read(dir.path()).unwrap(), plan);
+        plan.write(dir.path()).unwrap();
+        assert!(!old.exists(), "nothing changed");
+        let before = std::fs::read(Plan::path(dir.path())).unwrap();
+        plan.profile = None;
+        plan.write(dir.path()).unwrap();
+        assert_eq!(Plan::read(dir.path()).unwrap(), plan);
+        assert_eq!(std::fs::read(old).unwrap(), before);
+    }
+
+    #[test]
+    fn names_are_composed_of_family_and_shown_axes() {
+        let plan = plan();
+        let run = &plan.runs[0];
+        assert_eq!(run.name_without(|_| false), run.arm);
+        assert_eq!(run.name_without(|axis| axis.grid), "gated[initial_gain=0.1]");
+        assert_eq!(run.name_without(|_| true), "gated");
+        assert_eq!(plan.runs[1].name_without(|_| false), "plain");
+    }
+
+    #[test]
+    fn another_format_and_a_missing_plan_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Plan::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("plan.toml: cannot read: No such file"), "{error}");
+        Plan { format: 99, ..plan() }.write(dir.path()).unwrap();
+        let error = Plan::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("format 99 of a plan"), "{error}");
+    }
+}

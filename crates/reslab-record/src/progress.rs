@@ -38,7 +38,7 @@ pub enum Progress {
     },
     /// An evaluation is done.
     Eval {
-        /// Steps done before it.
+        /// The last optimizer step before it, from 0.
         step: u64,
         /// What it was evaluated on.
         split: Split,
