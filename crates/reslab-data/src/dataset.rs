@@ -1,0 +1,147 @@
+//! The data sets that reslab knows: what their images look like, known without any file.
+
+use reslab_config::{ConfigError, nearest};
+
+/// What the images of a data set look like and how many there are; known without its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataShape {
+    /// Channels of an image: 1 for grey, 3 for red, green, blue.
+    pub channels: i64,
+    /// Rows of an image.
+    pub height: i64,
+    /// Columns of an image.
+    pub width: i64,
+    /// Classes; labels are `0..classes`.
+    pub classes: i64,
+    /// Images of the training part, validation not yet cut from it.
+    pub train_images: u64,
+    /// Images of the test part.
+    pub test_images: u64,
+}
+
+impl DataShape {
+    /// Bytes of one image.
+    pub(crate) fn image_bytes(&self) -> usize {
+        (self.channels * self.height * self.width) as usize
+    }
+}
+
+/// A data set: its name in a config, its shape, where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dataset {
+    /// The value of `data.dataset`.
+    pub name: &'static str,
+    /// What its images look like.
+    pub shape: DataShape,
+    /// One line for a list.
+    pub summary: &'static str,
+    /// Who made it, and where it is described.
+    pub source: &'static str,
+    /// The licence that its authors state.
+    pub licence: &'static str,
+}
+
+impl Dataset {
+    /// Whether its images are part of the program, so that no file is looked for.
+    pub fn is_embedded(&self) -> bool {
+        self.name == DIGITS
+    }
+}
+
+/// The name of the embedded data set.
+pub(crate) const DIGITS: &str = "digits";
+
+const fn grey(size: i64, train_images: u64, test_images: u64) -> DataShape {
+    DataShape { channels: 1, height: size, width: size, classes: 10, train_images, test_images }
+}
+
+const fn cifar(classes: i64) -> DataShape {
+    DataShape { channels: 3, height: 32, width: 32, classes, train_images: 50_000, test_images: 10_000 }
+}
+
+/// All data sets, the embedded one first.
+pub const DATASETS: [Dataset; 5] = [
+    Dataset {
+        name: DIGITS,
+        // Every fifth image of a class is a test image: see `parse::digits`.
+        shape: grey(8, 1_442, 355),
+        summary: "handwritten digits, 8x8, grey; embedded in the program",
+        source: "E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning \
+                 Repository, 1998, doi:10.24432/C50P49; its 1,797 test images, as scikit-learn distributes them",
+        licence: "CC BY 4.0",
+    },
+    Dataset {
+        name: "mnist",
+        shape: grey(28, 60_000, 10_000),
+        summary: "handwritten digits, 28x28, grey",
+        source: "Y. LeCun, C. Cortes, C. Burges, The MNIST database of handwritten digits",
+        licence: "CC BY-SA 3.0",
+    },
+    Dataset {
+        name: "fashion-mnist",
+        shape: grey(28, 60_000, 10_000),
+        summary: "articles of clothing, 28x28, grey",
+        source: "H. Xiao, K. Rasul, R. Vollgraf, Fashion-MNIST, 2017, arXiv:1708.07747",
+        licence: "MIT",
+    },
+    Dataset {
+        name: "cifar10",
+        shape: cifar(10),
+        summary: "photographs of 10 classes, 32x32, colour",
+        source: "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
+        licence: "none stated; the authors ask to cite the report",
+    },
+    Dataset {
+        name: "cifar100",
+        shape: cifar(100),
+        summary: "photographs of 100 classes, 32x32, colour",
+        source: "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
+        licence: "none stated; the authors ask to cite the report",
+    },
+];
+
+/// The data set of that name.
+///
+/// # Errors
+/// At `data.dataset`, with the nearest name.
+pub fn dataset(name: &str) -> Result<&'static Dataset, ConfigError> {
+    if let Some(found) = DATASETS.iter().find(|known| known.name == name) {
+        return Ok(found);
+    }
+    let names = DATASETS.map(|known| known.name);
+    let hint = nearest(name, names).map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
+    let problem = format!("no data set `{name}`{hint} Known: {}", names.join(", "));
+    Err(ConfigError::new("data.dataset", problem))
+}
+
+/// The shape of the data set of that name, without any file.
+///
+/// # Errors
+/// At `data.dataset`, with the nearest name.
+pub fn shape(name: &str) -> Result<DataShape, ConfigError> {
+    dataset(name).map(|found| found.shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest_one() {
+        let error = shape("fasion-mnist").expect_err("a typo").to_string();
+        assert!(
+            error.starts_with("data.dataset: no data set `fasion-mnist`; did you mean `fashion-mnist`?"),
+            "{error}"
+        );
+        let far = shape("zzz").expect_err("nothing like it").to_string();
+        assert!(!far.contains("did you mean") && far.contains("cifar100"), "{far}");
+    }
+
+    #[test]
+    fn every_name_has_its_shape() {
+        for set in &DATASETS {
+            assert_eq!(shape(set.name), Ok(set.shape));
+            assert!(set.shape.classes > 1 && set.shape.train_images > set.shape.test_images);
+        }
+    }
+}
