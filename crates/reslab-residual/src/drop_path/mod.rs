@@ -1,0 +1,8 @@
+//! Drop path (stochastic depth): the table, and the draws of a step.
+
+mod config;
+mod draw;
+
+pub use config::{DropMode, DropPathConfig, Schedule, subset_size};
+pub use draw::{DrawStep, DropPath, Masks};
+pub(crate) use draw::Dropped;
