@@ -79,6 +79,19 @@ at::Tensor stacked_norms(const std::vector<at::Tensor>& tensors) {
     return at::stack(at::_foreach_norm(tensors, 2));
 }
 
+// The fused CPU kernels read and write by the parameter's length and trust that the rest agrees.
+void check_alike(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& others, const char* what) {
+    TORCH_CHECK(parameters.size() == others.size(), others.size(), " of ", what, " for ", parameters.size(), " parameters");
+    for (size_t index = 0; index < parameters.size(); ++index) {
+        const auto &parameter = parameters[index], &other = others[index];
+        TORCH_CHECK(parameter.is_contiguous() && other.is_contiguous(), what, " ", index, " is not contiguous");
+        TORCH_CHECK(parameter.sizes() == other.sizes() && parameter.scalar_type() == other.scalar_type() &&
+                        parameter.device() == other.device(),
+                    what, " ", index, " is ", other.toString(), other.sizes(), ", but its parameter is ",
+                    parameter.toString(), parameter.sizes());
+    }
+}
+
 }  // namespace
 
 extern "C" {
@@ -89,18 +102,25 @@ void reslab_free(char* text) { free(text); }
 
 char* reslab_fused_adamw(List parameters, List grads, List exp_avg, List exp_avg_sq, List steps, AdamW rule) {
     return guarded([&] {
-        auto counts = steps.get();
-        at::_foreach_add_(counts, 1);
-        at::_fused_adamw_(parameters.get(), grads.get(), exp_avg.get(), exp_avg_sq.get(), {}, counts, rule.lr,
-                          rule.beta1, rule.beta2, rule.weight_decay, rule.eps, /*amsgrad=*/false, /*maximize=*/false);
+        auto w = parameters.get(), g = grads.get(), m = exp_avg.get(), v = exp_avg_sq.get(), t = steps.get();
+        check_alike(w, g, "gradient");
+        check_alike(w, m, "exp_avg");
+        check_alike(w, v, "exp_avg_sq");
+        TORCH_CHECK(t.size() == w.size(), t.size(), " step counts for ", w.size(), " parameters");
+        at::_foreach_add_(t, 1);
+        at::_fused_adamw_(w, g, m, v, {}, t, rule.lr, rule.beta1, rule.beta2, rule.weight_decay, rule.eps,
+                          /*amsgrad=*/false, /*maximize=*/false);
     });
 }
 
 // Buffers of zeros make the first step like every other: 0 * momentum + grad is what torch sets it to.
 char* reslab_fused_sgd(List parameters, List grads, List momentum, Sgd rule) {
     return guarded([&] {
-        at::_fused_sgd_(parameters.get(), grads.get(), momentum.get(), rule.weight_decay, rule.momentum, rule.lr,
-                        /*dampening=*/0.0, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false);
+        auto w = parameters.get(), g = grads.get(), buffers = momentum.get();
+        check_alike(w, g, "gradient");
+        if (rule.momentum != 0.0) check_alike(w, buffers, "momentum");
+        at::_fused_sgd_(w, g, buffers, rule.weight_decay, rule.momentum, rule.lr, /*dampening=*/0.0,
+                        /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false);
     });
 }
 

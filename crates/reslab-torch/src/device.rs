@@ -208,3 +208,112 @@ impl Drop for AutocastGuard {
 fn must(result: Result<(), String>) {
     result.unwrap_or_else(|text| panic!("libtorch refused a setting: {text}"));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tch::{Kind, Tensor};
+
+    #[test]
+    fn names_of_devices_are_read_strictly() {
+        assert_eq!(open_device("cpu").unwrap(), Device::Cpu);
+        for name in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:+1", "cuda0", "cuda:0:1"] {
+            let error = open_device(name).unwrap_err();
+            assert!(matches!(&error, DeviceError::Name(found) if found == name), "{name}: {error}");
+        }
+    }
+
+    /// On a machine with a driver this holds whatever set is installed: a device, or an error that says what to do.
+    #[test]
+    fn asking_for_cuda_gives_a_device_or_says_what_is_missing() {
+        match (load_driver(), open_device("cuda")) {
+            (Err(_), outcome) => {
+                let error = outcome.unwrap_err();
+                assert!(error.to_string().starts_with("no NVIDIA driver on this machine (libcuda.so.1"), "{error}");
+                assert_eq!(cuda_count().unwrap(), 0);
+            }
+            (Ok(()), Ok(device)) => {
+                let count = cuda_count().unwrap();
+                assert!(device == Device::Cuda(0) && count > 0);
+                let beyond = open_device(&format!("cuda:{count}")).unwrap_err();
+                assert!(matches!(beyond, DeviceError::Index { .. }), "{beyond}");
+            }
+            (Ok(()), Err(error)) => assert!(matches!(error, DeviceError::CpuSet(_) | DeviceError::NoDevice), "{error}"),
+        }
+    }
+
+    #[test]
+    fn the_cuda_half_is_looked_for_beside_the_loaded_libtorch() {
+        match load_cuda_half() {
+            Ok(_) => {}
+            Err(error) => assert!(error.to_string().contains("run `cargo setup --cuda`"), "{error}"),
+        }
+        let maps = "7f0-7f1 r-xp 0000 08:01 42    /opt/my torch/lib/libtorch_cpu.so\n7f1-7f2 rw-p 0 00:00 0 \n";
+        assert_eq!(library_folder(maps, "libtorch_cpu.so"), Some(PathBuf::from("/opt/my torch/lib")));
+        assert_eq!(library_folder(maps, "libtorch.so"), None);
+    }
+
+    #[test]
+    fn the_library_that_is_loaded_is_the_one_compiled_against() {
+        assert_eq!(version(), "2.11.0");
+    }
+
+    #[test]
+    fn threads_can_be_set_again_and_again() {
+        for n in [2, 1] {
+            set_threads(n);
+            assert_eq!(tch::get_num_threads(), n);
+        }
+    }
+
+    #[test]
+    fn deterministic_keeps_fast_attention_on_the_cpu() {
+        set_deterministic(true);
+        assert!(is_deterministic());
+        assert_eq!(uses_flash_attention(), !switches().cuda);
+        set_deterministic(false);
+        assert!(!is_deterministic() && uses_flash_attention());
+    }
+
+    #[test]
+    fn peak_memory_of_the_host_sees_a_tensor_come_and_go() {
+        let before = peak_memory(Device::Cpu);
+        assert!(before > 1 << 20);
+        let bytes = 200 << 20;
+        drop(Tensor::ones([bytes / 4], (Kind::Float, Device::Cpu)));
+        let after = peak_memory(Device::Cpu);
+        assert!(after >= bytes as u64, "{after}");
+        assert_eq!(peak_resident("VmPeak:  9 kB\nVmHWM:\t  12 kB\n"), Some(12 << 10));
+        assert_eq!(peak_resident("VmPeak:  9 kB\n"), None);
+    }
+
+    #[test]
+    fn autocast_ends_with_its_guard_also_nested_and_by_a_panic() {
+        let outside = ffi::autocast_state();
+        assert_eq!(outside.enabled, 0);
+        {
+            let _outer = autocast_bf16(true);
+            let inside = ffi::autocast_state();
+            assert_ne!(inside, outside);
+            {
+                let _inner = autocast_bf16(false);
+                assert_eq!(ffi::autocast_state().enabled, 0);
+            }
+            assert_eq!(ffi::autocast_state(), inside);
+        }
+        assert_eq!(ffi::autocast_state(), outside);
+        let panicked = std::panic::catch_unwind(|| {
+            let _guard = autocast_bf16(true);
+            panic!("in the middle of a step");
+        });
+        assert!(panicked.is_err());
+        assert_eq!(ffi::autocast_state(), outside);
+    }
+
+    #[test]
+    fn the_cpu_has_nothing_to_wait_for_or_give_back() {
+        synchronize(Device::Cpu);
+        empty_cache(Device::Cpu);
+        reset_peak_memory(Device::Cpu);
+    }
+}

@@ -294,6 +294,7 @@ pub(crate) fn open_library(path: &Path) -> Result<(), String> {
             std::mem::forget(library);
             Ok(())
         }
-        Err(error) => Err(error.to_string()),
+        // The loader's own words are the error's source.
+        Err(error) => Err(std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)),
     }
 }
