@@ -6,7 +6,10 @@ use std::{env, fmt::Write, fs, path::Path};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/variants");
-    println!("cargo::rustc-link-arg=-Wl,-rpath,{}", env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys names libtorch's folder"));
+    println!(
+        "cargo::rustc-link-arg=-Wl,-rpath,{}",
+        env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys names libtorch's folder")
+    );
 
     let folder = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("src/variants");
     let mut files: Vec<_> = fs::read_dir(&folder).expect("src/variants").map(|f| f.expect("a file").path()).collect();
@@ -19,5 +22,6 @@ fn main() {
         write!(list, "&{name}::VARIANT, ").expect("a String takes all");
     }
     let code = format!("{modules}pub(crate) static BUILTIN: &[&crate::Variant] = &[{list}];\n");
-    fs::write(Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("variants.rs"), code).expect("OUT_DIR is writable");
+    fs::write(Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("variants.rs"), code)
+        .expect("OUT_DIR is writable");
 }

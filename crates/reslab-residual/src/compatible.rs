@@ -30,8 +30,7 @@ pub fn check_compatible(strategy: &dyn Strategy, drop_path: &DropPathConfig, nor
     })?;
     // The joins themselves know how drop path acts on them; a counting scope builds one without memory.
     let site = Site { block: 0, depth: 1, kind: BranchKind::Attention, width: 1 };
-    let join =
-        strategy.join(&Scope::counting(), site).map_err(|e| ConfigError::new("residual.kind", e.to_string()))?;
+    let join = strategy.join(&Scope::counting(), site).map_err(|e| ConfigError::new("residual.kind", e.to_string()))?;
     match join.drop_rule() {
         DropRule::Refused(reason) => {
             Err(ConfigError::new("drop_path.rate", format!("must be 0 with this strategy: {reason}")))

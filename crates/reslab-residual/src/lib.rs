@@ -17,7 +17,7 @@ mod telemetry;
 
 pub use compatible::check_compatible;
 pub use connect::connect;
-pub use drop_path::{DropMode, DropPath, DropPathConfig, DrawStep, Masks, Schedule, subset_size};
+pub use drop_path::{DrawStep, DropMode, DropPath, DropPathConfig, Masks, Schedule, subset_size};
 pub use pass::{Mode, Pass};
 pub use registry::{Registry, Variant};
 pub use site::{BranchKind, Norm, Site, Weight};

@@ -4,5 +4,5 @@ mod config;
 mod draw;
 
 pub use config::{DropMode, DropPathConfig, Schedule, subset_size};
-pub use draw::{DrawStep, DropPath, Masks};
 pub(crate) use draw::Dropped;
+pub use draw::{DrawStep, DropPath, Masks};

@@ -89,9 +89,10 @@ fn gamma_figures(gamma: &Tensor, sites: &[SiteRecord]) -> Tensor {
     // All sites of a network start alike; where they don't, each row picks its own.
     let starts_negative = |site: &SiteRecord| site.gamma.as_ref().is_some_and(|g| g.init < 0.0);
     let flipped = if sites.iter().any(starts_negative) {
-        let picks = sites.iter().enumerate().map(|(i, site)| {
-            if starts_negative(site) { positive.get(i as i64) } else { negative.get(i as i64) }
-        });
+        let picks = sites
+            .iter()
+            .enumerate()
+            .map(|(i, site)| if starts_negative(site) { positive.get(i as i64) } else { negative.get(i as i64) });
         Tensor::stack(&picks.collect::<Vec<_>>(), 0)
     } else {
         negative

@@ -150,7 +150,9 @@ impl LayerTelemetry {
             return;
         }
         let residual = seen.residual.to_kind(Kind::Float);
-        let update = watch.update.unwrap_or_else(|| seen.joined.map_or_else(|| seen.residual.zeros_like(), |y| y - seen.residual));
+        let update = watch
+            .update
+            .unwrap_or_else(|| seen.joined.map_or_else(|| seen.residual.zeros_like(), |y| y - seen.residual));
         let update = update.to_kind(Kind::Float);
         let residual_rms = rms(&residual); // [B, N]
         let branch_rms = watch.branch.as_ref().map(rms);
