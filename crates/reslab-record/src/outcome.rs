@@ -41,6 +41,8 @@ pub struct Done {
     pub metrics: BTreeMap<String, f64>,
     /// Trainable parameters.
     pub parameters: u64,
+    /// Classes of the data: a network that has learned nothing is right once in so many times.
+    pub num_classes: u64,
     /// The rate that drop path really had, where `subset` rounds it.
     pub effective_drop_rate: Option<f64>,
 }

@@ -248,6 +248,7 @@ mod tests {
             steps: 300,
             metrics: metrics.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect::<BTreeMap<_, _>>(),
             parameters: 12,
+            num_classes: 10,
             effective_drop_rate: None,
         }
     }
