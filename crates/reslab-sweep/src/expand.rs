@@ -1,0 +1,226 @@
+//! A sweep file becomes a plan: arms x axes x grid x seeds, every point resolved and checked, all errors at once.
+
+use std::collections::BTreeMap;
+
+use reslab_config::ConfigError;
+use reslab_record::{PLAN_FORMAT, Plan, PlannedRun};
+
+use crate::error::{SweepError, SweepErrors, hint};
+use crate::identity::run_id;
+use crate::names::run_folder;
+use crate::node::{self, to_table};
+use crate::point::{Point, points_of};
+use crate::source::SweepFile;
+
+/// What a network is, known without running it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Facts {
+    /// Trainable parameters.
+    pub parameters: u64,
+    /// Floating-point operations of one image's forward pass (a multiply-add is two).
+    pub flops_per_image: f64,
+}
+
+/// What the runs are planned for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// `cpu` or `cuda`.
+    pub device_kind: String,
+    /// Threads per run.
+    pub threads: u32,
+    /// Versions of what plans: `reslab`, `libtorch`.
+    pub versions: BTreeMap<String, String>,
+}
+
+/// Checks the resolved tables of one run: what its network is, or all that is wrong.
+pub type Check<'a> = dyn Fn(&toml::Table) -> Result<Facts, Vec<ConfigError>> + 'a;
+
+/// Expands and checks a sweep file. Nothing is written.
+///
+/// # Errors
+/// Everything that is wrong with the file, its arms and their points, each once, with file, arm and key.
+pub fn expand(file: &SweepFile, check: &Check<'_>, target: &Target) -> Result<Plan, SweepErrors> {
+    let mut errors = file.problems.clone();
+    let mut points = Vec::new();
+    for arm in &file.arms {
+        match points_of(file, arm) {
+            Ok(found) => points.extend(found),
+            Err(found) => errors.extend(found),
+        }
+    }
+    let (facts, found) = check_points(&file.file, &points, check);
+    errors.extend(found);
+    errors.extend(frame_errors(file, &points));
+    errors.extend(twins(file, &points, target));
+    SweepErrors::check(errors)?;
+    let frame = &file.frame;
+    let runs = points
+        .iter()
+        .zip(facts)
+        .flat_map(|(point, facts)| frame.seeds.iter().map(move |seed| planned(point, facts, *seed, target)));
+    Ok(Plan {
+        format: PLAN_FORMAT,
+        name: frame.name.clone(),
+        question: frame.question.clone(),
+        baseline: frame.baseline.clone(),
+        metric: frame.metric.clone(),
+        seeds: frame.seeds.clone(),
+        select: frame.select.clone(),
+        profile: file.profile.clone(),
+        set: file.overrides.set.clone(),
+        source: file.source.clone(),
+        versions: target.versions.clone(),
+        runs: runs.collect(),
+    })
+}
+
+fn planned(point: &Point, facts: Facts, seed: u64, target: &Target) -> PlannedRun {
+    let config = to_table(&point.tables);
+    let id = run_id(&config, seed, target);
+    let arm = point.name();
+    PlannedRun {
+        folder: run_folder(&arm, seed, &id),
+        id,
+        arm,
+        family: point.family.clone(),
+        seed,
+        device_kind: target.device_kind.clone(),
+        threads: target.threads,
+        parameters: facts.parameters,
+        flops_per_image: facts.flops_per_image,
+        axes: point.axes.clone(),
+        config,
+    }
+}
+
+/// Facts of all points (as far as they are right), and what is wrong with them.
+fn check_points(file: &str, points: &[Point], check: &Check<'_>) -> (Vec<Facts>, Vec<SweepError>) {
+    let mut facts = Vec::new();
+    // One entry per different error, with the points that have it.
+    let mut found: Vec<(SweepError, Vec<usize>)> = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        let mut problems = Vec::new();
+        if !point.tables.contains_key("residual") {
+            problems.push(ConfigError::new(
+                "residual",
+                "missing; every arm says its strategy: residual = { kind = \"plain\" }",
+            ));
+        }
+        match check(&to_table(&point.tables)) {
+            Ok(known) => facts.push(known),
+            Err(more) => problems
+                .extend(more.into_iter().filter(|e| e.key != "residual" || problems.is_empty()).collect::<Vec<_>>()),
+        }
+        for problem in problems {
+            let origin = node::origin_of(&point.tables, &problem.key);
+            let error = SweepError::of(origin.as_deref().unwrap_or(file), problem);
+            match found.iter_mut().find(|(known, _)| *known == error) {
+                Some((_, at)) if at.last() == Some(&index) => {}
+                Some((_, at)) => at.push(index),
+                None => found.push((error, vec![index])),
+            }
+        }
+    }
+    (facts, found.into_iter().flat_map(|(error, at)| spread(&error, &at, points)).collect())
+}
+
+/// An error of every arm is the file's; one of every point of an arm is the arm's; else it is the points'.
+fn spread(error: &SweepError, at: &[usize], points: &[Point]) -> Vec<SweepError> {
+    let is_one_arm = points.iter().all(|p| p.family == points[0].family);
+    if at.len() == points.len() && !is_one_arm {
+        return vec![error.clone()];
+    }
+    let mut names: Vec<String> = Vec::new();
+    for index in at {
+        let point = &points[*index];
+        let is_whole = points.iter().enumerate().all(|(i, p)| p.family != point.family || at.contains(&i));
+        let name = if is_whole { point.family.clone() } else { point.name() };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.iter().map(|name| error.clone().in_arm(name)).collect()
+}
+
+/// `baseline` must name an arm, `select` axes of the grid.
+fn frame_errors(file: &SweepFile, points: &[Point]) -> Vec<SweepError> {
+    let mut errors = Vec::new();
+    let baseline = &file.frame.baseline;
+    let mut names: Vec<String> = Vec::new();
+    for name in points.iter().map(Point::name_without_factors) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    // Without arms, or with broken ones, the names are not known: their own errors come first.
+    let is_known = names.contains(baseline)
+        || file.arms.iter().any(|arm| arm.name == *baseline && points.iter().all(|p| p.family != arm.name));
+    if !baseline.is_empty() && !names.is_empty() && !is_known {
+        let near = hint(baseline, names.iter().map(String::as_str));
+        let problem = format!("no arm \"{baseline}\"{near} (arms: {})", names.join(", "));
+        errors.push(SweepError::new(&file.file, "baseline", problem));
+    }
+    let axes: Vec<&str> = file.factors.iter().flat_map(|axis| axis.keys.iter().map(String::as_str)).collect();
+    for key in file.frame.select.iter().filter(|key| !axes.contains(&key.as_str())) {
+        let known =
+            if axes.is_empty() { "the file has no [grid]".to_owned() } else { format!("axes: {}", axes.join(", ")) };
+        let problem = format!("`{key}` is no axis of [grid]{} ({known})", hint(key, axes.iter().copied()));
+        errors.push(SweepError::new(&file.file, "select", problem));
+    }
+    errors
+}
+
+/// Points of the same name, or that resolve to the same run.
+fn twins(file: &SweepFile, points: &[Point], target: &Target) -> Vec<SweepError> {
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    let mut ids: BTreeMap<String, usize> = BTreeMap::new();
+    let mut errors = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        let id = run_id(&to_table(&point.tables), 0, target);
+        let problem = match (names.insert(point.name(), index), ids.insert(id, index)) {
+            (Some(_), _) => "stands twice: two points of the sweep have this name".to_owned(),
+            (None, Some(twin)) => {
+                format!(
+                    "is the same run as arm \"{}\": their resolved configurations are equal; remove one",
+                    points[twin].name()
+                )
+            }
+            (None, None) => continue,
+        };
+        errors.push(SweepError::new(&file.file, "", problem).in_arm(&point.name()));
+    }
+    errors
+}
+
+/// The runs of a plan that `--arm` and `--seeds` pick (empty: all). An arm goes by its name in the file, which picks all
+/// its points, or by its full name, with or without the axes of the grid.
+///
+/// # Errors
+/// Names an arm or a seed that the plan does not have, with the nearest that it has.
+pub fn filter(plan: &Plan, arms: &[String], seeds: &[u64]) -> Result<Vec<PlannedRun>, SweepErrors> {
+    let names = |run: &PlannedRun| [run.family.clone(), run.name_without(|axis| axis.grid), run.arm.clone()];
+    let mut errors = Vec::new();
+    for arm in arms.iter().filter(|arm| !plan.runs.iter().any(|run| names(run).contains(arm))) {
+        let mut known: Vec<String> = Vec::new();
+        plan.runs.iter().flat_map(names).for_each(|name| {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        });
+        let near = hint(arm, known.iter().map(String::as_str));
+        errors.push(SweepError::new("--arm", "", format!("no arm \"{arm}\"{near} (arms: {})", known.join(", "))));
+    }
+    for seed in seeds.iter().filter(|seed| !plan.seeds.contains(seed)) {
+        let problem = format!(
+            "seed {seed} is not in the plan (seeds = {:?}); --seeds only filters: add it in the file",
+            plan.seeds
+        );
+        errors.push(SweepError::new("--seeds", "", problem));
+    }
+    SweepErrors::check(errors)?;
+    let wanted = |run: &&PlannedRun| {
+        (arms.is_empty() || names(run).iter().any(|name| arms.contains(name)))
+            && (seeds.is_empty() || seeds.contains(&run.seed))
+    };
+    Ok(plan.runs.iter().filter(wanted).cloned().collect())
+}
