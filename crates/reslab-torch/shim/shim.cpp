@@ -50,6 +50,16 @@ char* guarded(Body body) noexcept {
     }
 }
 
+// A flag that cannot be read counts as off.
+template <typename Body>
+bool flag(Body body) noexcept {
+    try {
+        return body();
+    } catch (...) {
+        return false;
+    }
+}
+
 struct List {
     const at::Tensor* const* data;
     size_t len;
@@ -200,9 +210,17 @@ char* reslab_set_tf32(bool on) {
     });
 }
 
-bool reslab_is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
+bool reslab_is_deterministic() {
+    return flag([] { return at::globalContext().deterministicAlgorithms(); });
+}
 
-bool reslab_uses_flash_attention() { return at::globalContext().userEnabledFlashSDP(); }
+bool reslab_uses_flash_attention() {
+    return flag([] { return at::globalContext().userEnabledFlashSDP(); });
+}
+
+bool reslab_uses_tf32() {
+    return flag([] { return at::globalContext().allowTF32CuBLAS(); });
+}
 
 uint64_t reslab_runtime_version() { return aoti_torch_abi_version(); }
 
@@ -210,10 +228,12 @@ const char* reslab_header_version() { return TORCH_VERSION; }
 
 // ---- autocast on CUDA (state of the calling thread)
 
-Autocast reslab_autocast_state() {
-    return {at::autocast::is_autocast_enabled(at::kCUDA),
-            static_cast<int32_t>(at::autocast::get_autocast_dtype(at::kCUDA)),
-            at::autocast::is_autocast_cache_enabled()};
+char* reslab_autocast_state(Autocast* out) {
+    return guarded([&] {
+        *out = {at::autocast::is_autocast_enabled(at::kCUDA),
+                static_cast<int32_t>(at::autocast::get_autocast_dtype(at::kCUDA)),
+                at::autocast::is_autocast_cache_enabled()};
+    });
 }
 
 char* reslab_autocast_enter(bool on) {

@@ -137,6 +137,11 @@ pub fn set_tf32(on: bool) {
     must(ffi::set_tf32(on));
 }
 
+/// Whether f32 matrix products on CUDA may use TF32.
+pub fn uses_tf32() -> bool {
+    ffi::uses_tf32()
+}
+
 /// Version of the libtorch that is loaded, as `2.11.0`; where the program was compiled against another, that too.
 pub fn version() -> String {
     let [major, minor, patch, ..] = ffi::runtime_version().to_be_bytes();
@@ -192,7 +197,7 @@ pub struct AutocastGuard {
 
 /// Turns bf16 autocast on CUDA on or off in this thread until the guard is dropped.
 pub fn autocast_bf16(on: bool) -> AutocastGuard {
-    let before = ffi::autocast_state();
+    let before = must(ffi::autocast_state());
     must(ffi::autocast_enter(on));
     AutocastGuard { before, thread: PhantomData }
 }
@@ -205,8 +210,8 @@ impl Drop for AutocastGuard {
 }
 
 /// For switches that libtorch sets without a way to fail.
-fn must(result: Result<(), String>) {
-    result.unwrap_or_else(|text| panic!("libtorch refused a setting: {text}"));
+fn must<T>(result: Result<T, String>) -> T {
+    result.unwrap_or_else(|text| panic!("libtorch refused a setting: {text}"))
 }
 
 #[cfg(test)]
@@ -276,6 +281,15 @@ mod tests {
     }
 
     #[test]
+    fn tf32_is_off_until_asked_for() {
+        assert!(!uses_tf32());
+        set_tf32(true);
+        assert!(uses_tf32());
+        set_tf32(false);
+        assert!(!uses_tf32());
+    }
+
+    #[test]
     fn peak_memory_of_the_host_sees_a_tensor_come_and_go() {
         let before = peak_memory(Device::Cpu);
         assert!(before > 1 << 20);
@@ -289,25 +303,25 @@ mod tests {
 
     #[test]
     fn autocast_ends_with_its_guard_also_nested_and_by_a_panic() {
-        let outside = ffi::autocast_state();
+        let outside = ffi::autocast_state().unwrap();
         assert_eq!(outside.enabled, 0);
         {
             let _outer = autocast_bf16(true);
-            let inside = ffi::autocast_state();
+            let inside = ffi::autocast_state().unwrap();
             assert_ne!(inside, outside);
             {
                 let _inner = autocast_bf16(false);
-                assert_eq!(ffi::autocast_state().enabled, 0);
+                assert_eq!(ffi::autocast_state().unwrap().enabled, 0);
             }
-            assert_eq!(ffi::autocast_state(), inside);
+            assert_eq!(ffi::autocast_state().unwrap(), inside);
         }
-        assert_eq!(ffi::autocast_state(), outside);
+        assert_eq!(ffi::autocast_state().unwrap(), outside);
         let panicked = std::panic::catch_unwind(|| {
             let _guard = autocast_bf16(true);
             panic!("in the middle of a step");
         });
         assert!(panicked.is_err());
-        assert_eq!(ffi::autocast_state(), outside);
+        assert_eq!(ffi::autocast_state().unwrap(), outside);
     }
 
     #[test]

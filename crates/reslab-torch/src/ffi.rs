@@ -1,4 +1,4 @@
-//! The border to `shim/shim.cpp` and to the dynamic linker: all `unsafe` code of the workspace stands here.
+//! The border to `shim/shim.cpp` and to the dynamic linker: all `unsafe` code of the crate stands here.
 //!
 //! The functions below are safe: they check what the C++ side takes for granted (lists of one length), keep every tensor
 //! borrowed for the length of the call, and turn its error texts into `Err`.
@@ -65,9 +65,10 @@ unsafe extern "C" {
     fn reslab_set_tf32(on: bool) -> *mut c_char;
     fn reslab_is_deterministic() -> bool;
     fn reslab_uses_flash_attention() -> bool;
+    fn reslab_uses_tf32() -> bool;
     fn reslab_runtime_version() -> u64;
     fn reslab_header_version() -> *const c_char;
-    fn reslab_autocast_state() -> Autocast;
+    fn reslab_autocast_state(out: *mut Autocast) -> *mut c_char;
     fn reslab_autocast_enter(on: bool) -> *mut c_char;
     fn reslab_autocast_leave(before: Autocast) -> *mut c_char;
     fn reslab_cuda_peak_bytes(device: i32, out: *mut i64) -> *mut c_char;
@@ -234,6 +235,12 @@ pub(crate) fn uses_flash_attention() -> bool {
     unsafe { reslab_uses_flash_attention() }
 }
 
+/// Whether matrix products may use TF32.
+pub(crate) fn uses_tf32() -> bool {
+    // SAFETY: reads a flag.
+    unsafe { reslab_uses_tf32() }
+}
+
 /// Version of the library that is loaded, one byte each: major, minor, patch, then a tag.
 pub(crate) fn runtime_version() -> u64 {
     // SAFETY: returns a constant of the library.
@@ -247,9 +254,11 @@ pub(crate) fn header_version() -> &'static str {
 }
 
 /// This thread's autocast state for CUDA.
-pub(crate) fn autocast_state() -> Autocast {
-    // SAFETY: reads flags of this thread.
-    unsafe { reslab_autocast_state() }
+pub(crate) fn autocast_state() -> Result<Autocast, String> {
+    let mut state = Autocast { enabled: 0, dtype: 0, cache: 0 };
+    // SAFETY: the shim writes one struct of this layout before it returns.
+    outcome(unsafe { reslab_autocast_state(&mut state) })?;
+    Ok(state)
 }
 
 /// Turns bf16 autocast on or off, one level deeper.

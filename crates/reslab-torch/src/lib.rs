@@ -3,7 +3,10 @@
 //! All of reslab's access to libtorch that tch does not give goes through this crate, so that no other crate holds
 //! `unsafe` code or C++.
 
+#![deny(unsafe_code)]
+
 pub mod device;
+#[allow(unsafe_code)]
 mod ffi;
 pub mod foreach;
 pub mod optim;
@@ -12,7 +15,7 @@ pub mod stream;
 
 pub use device::{
     AutocastGuard, DeviceError, autocast_bf16, cuda_count, empty_cache, is_deterministic, open_device, peak_memory,
-    reset_peak_memory, set_deterministic, set_tf32, set_threads, synchronize, uses_flash_attention, version,
+    reset_peak_memory, set_deterministic, set_tf32, set_threads, synchronize, uses_flash_attention, uses_tf32, version,
 };
 pub use optim::{OptimError, OptimGroup, OptimKind, Optimizer};
 pub use scope::{Group, Init, Parameter, Scope, ScopeError};

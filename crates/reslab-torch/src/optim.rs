@@ -126,6 +126,11 @@ impl Optimizer {
         Optimizer { kind, groups: groups.into_iter().map(stepped).collect() }
     }
 
+    /// The groups, in the order given.
+    pub fn groups(&self) -> impl Iterator<Item = &OptimGroup> {
+        self.groups.iter().map(|stepped| &stepped.group)
+    }
+
     /// One step at this learning rate. A parameter without a gradient is stepped with a gradient of zeros.
     pub fn step(&mut self, lr: f64) -> Result<(), OptimError> {
         for stepped in self.groups.iter().filter(|stepped| !stepped.tensors.is_empty()) {

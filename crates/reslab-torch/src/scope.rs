@@ -153,7 +153,7 @@ impl Scope {
             return Err(ScopeError::Duplicate(name));
         }
         let tensor = match self.mode {
-            Mode::Count => Tensor::f_zeros([1], (Kind::Float, Device::Cpu)).and_then(|one| one.f_expand(shape, false)),
+            Mode::Count => Tensor::f_zeros([], (Kind::Float, Device::Cpu)).and_then(|zero| zero.f_expand(shape, false)),
             Mode::Draw { seed, kind, device } => {
                 let stream = stream(seed, &format!("init/{name}"), &[]);
                 fill(stream, shape, &init, kind).and_then(|values| values.f_to_device(device))
@@ -356,6 +356,8 @@ mod tests {
         let tensor = scope.child("a").parameter("w", &shape, NORMAL, Group::Decay).unwrap();
         assert_eq!((tensor.size(), tensor.numel()), (shape.to_vec(), 1 << 40));
         assert!(tensor.requires_grad());
+        let scalar = scope.parameter("gamma", &[], Init::Constant(1.0), Group::Gamma).unwrap();
+        assert_eq!((scalar.size(), scalar.numel()), (vec![], 1));
         let parameters = scope.parameters();
         assert_eq!((parameters[0].name.as_str(), parameters[0].group), ("a.w", Group::Decay));
         assert!(matches!(scope.child("a").parameter("w", &[], NORMAL, Group::Decay), Err(ScopeError::Duplicate(_))));
