@@ -7,12 +7,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use etcetera::{BaseStrategy, choose_base_strategy};
-use reslab_fetch::{DEBIAN_DIR, DatasetFiles, FileState, Located, Sources, Stage, fetch, locate, verify};
+use reslab_fetch::{DEBIAN_DIR, DatasetFiles, FetchError, FileState, Located, Sources, Stage, fetch, locate, verify};
 
 use crate::platform::on_path;
 use crate::ui::{bar, say};
 
 const NAME: &str = "fashion-mnist";
+
+const NEXT_STEP: &str = "For the others: apt install dataset-fashion-mnist, or `cargo run -- data fetch fashion-mnist`";
 
 /// Finds or fetches Fashion-MNIST, or says in one line what to do.
 pub(crate) fn ensure(root: &Path) {
@@ -22,11 +24,8 @@ pub(crate) fn ensure(root: &Path) {
     match locate(dataset, &sources).map_err(anyhow::Error::from).or_else(|_| get(dataset, &sources)) {
         Ok(located) => say("data", &format!("Fashion-MNIST: in {}", shown(&located.dir, root))),
         Err(problem) => {
-            say("data", &format!("Fashion-MNIST could not be fetched ({})", first_line(&problem)));
-            say(
-                "",
-                "quick.toml does not need it; for the others: apt install dataset-fashion-mnist, or `cargo run -- data fetch fashion-mnist`",
-            );
+            let why = in_short(&problem);
+            say("data", &format!("Fashion-MNIST could not be fetched ({why}); quick.toml does without. {NEXT_STEP}"));
         }
     }
 }
@@ -44,7 +43,7 @@ fn get(dataset: &'static DatasetFiles, sources: &Sources) -> Result<Located> {
         say("data", &format!("fetching Fashion-MNIST (31 MB) out of Debian's package {package}; nothing is installed"));
         match from_package(dataset, package, [&apt, &dpkg], &sources.cache) {
             Ok(()) => return Ok(locate(dataset, sources)?),
-            Err(problem) => say("data", &format!("that did not work ({})", first_line(&problem))),
+            Err(problem) => say("data", &format!("that did not work ({})", in_short(&problem))),
         }
     }
     say("data", &format!("downloading Fashion-MNIST (31 MB) from {}", dataset.downloads[0].urls[0]));
@@ -106,14 +105,14 @@ fn call(command: &mut Command) -> Result<()> {
     bail!("{}: {last}", command.get_program().to_string_lossy())
 }
 
-fn first_line(problem: &anyhow::Error) -> String {
-    let text = format!("{problem:#}");
-    let mut lines = text.lines().map(str::trim);
-    let first = lines.next().unwrap_or_default().trim_end_matches(':').to_string();
-    match lines.next() {
-        Some(second) if text.starts_with(NAME) => format!("{first}: {second}"),
-        _ => first,
+/// One line: for a download, what the last address answered.
+fn in_short(problem: &anyhow::Error) -> String {
+    if let Some(FetchError::Download { failures, .. }) = problem.downcast_ref()
+        && let Some(last) = failures.last()
+    {
+        return last.problem.to_string();
     }
+    format!("{problem:#}").lines().next().unwrap_or_default().trim_end_matches(':').to_string()
 }
 
 /// Relative to the checkout where it is inside.
@@ -123,14 +122,19 @@ fn shown(path: &Path, root: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use reslab_fetch::{Failure, Problem};
+
     use super::*;
 
     #[test]
     fn a_long_problem_is_told_in_one_line() {
-        let long = "fashion-mnist: a.gz could not be downloaded:\n  http://x/a.gz: no route\nThree ways:\n  1. x";
-        let line = first_line(&anyhow::anyhow!(long));
-        assert_eq!(line, "fashion-mnist: a.gz could not be downloaded: http://x/a.gz: no route");
-        assert_eq!(first_line(&anyhow::anyhow!("E: no package\nmore")), "E: no package");
+        let failure = |url, status| Failure { url, problem: Problem::Status(status) };
+        let failures = vec![failure("http://a/", 404), failure("http://b/", 503)];
+        let help = "Three ways:\n  1. x".to_string();
+        let error = FetchError::Download { dataset: NAME, file: "a.gz", failures, help };
+        assert!(error.to_string().lines().count() > 3);
+        assert_eq!(in_short(&error.into()), "the server answered with status 503");
+        assert_eq!(in_short(&anyhow::anyhow!("E: no package\nmore")), "E: no package");
     }
 
     #[test]
