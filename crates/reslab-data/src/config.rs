@@ -60,7 +60,10 @@ impl DataConfig {
         let val = match self.val_images {
             Count::Number(val) => val,
             Count::All => {
-                return Err(ConfigError::new("data.val_images", format!("\"all\" leaves no image to train on: {part}")));
+                return Err(ConfigError::new(
+                    "data.val_images",
+                    format!("\"all\" leaves no image to train on: {part}"),
+                ));
             }
         };
         require(val < all, "data.val_images", || format!("must leave an image to train on, but is {val}: {part}"))?;

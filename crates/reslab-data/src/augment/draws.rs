@@ -65,17 +65,23 @@ impl Mix {
         if !is_cutmix {
             return Some(Self { partners, region: [0; 4], inside: lam, outside: lam, share: lam });
         }
-        let ratio = (1.0 - lam).sqrt();
-        let mut side = |length: i64| {
-            let half = (length as f64 * ratio) as i64 / 2;
-            let centre = draw.below(length as u64) as i64;
-            ((centre - half).clamp(0, length), (centre + half).clamp(0, length))
-        };
-        let ((top, bottom), (left, right)) = (side(shape.height), side(shape.width));
-        let area = (bottom - top) * (right - left);
+        let centre = (draw.below(shape.height as u64) as i64, draw.below(shape.width as u64) as i64);
+        let region = cut(shape, lam, centre);
+        let area = (region[1] - region[0]) * (region[3] - region[2]);
         let share = 1.0 - area as f64 / (shape.height * shape.width) as f64;
-        Some(Self { partners, region: [top, bottom, left, right], inside: 0.0, outside: 1.0, share })
+        Some(Self { partners, region, inside: 0.0, outside: 1.0, share })
     }
+}
+
+/// The rows and columns of a box of area 1 - lam around `centre` (row, column), cut at the border.
+pub(super) fn cut(shape: &DataShape, lam: f64, centre: (i64, i64)) -> [i64; 4] {
+    let ratio = (1.0 - lam).sqrt();
+    let side = |length: i64, centre: i64| {
+        let half = (length as f64 * ratio) as i64 / 2;
+        [(centre - half).clamp(0, length), (centre + half).clamp(0, length)]
+    };
+    let ([top, bottom], [left, right]) = (side(shape.height, centre.0), side(shape.width, centre.1));
+    [top, bottom, left, right]
 }
 
 /// A step's numbers on the device, taken from the front in the order in which they were packed.

@@ -84,10 +84,7 @@ impl<'a> Source<'a> {
 }
 
 /// `reader` as it is, or decompressed when it starts as gzip does.
-fn decompressed<R: Read>(mut reader: R) -> io::Result<Box<dyn Read>>
-where
-    R: 'static,
-{
+fn decompressed<R: Read + 'static>(mut reader: R) -> io::Result<Box<dyn Read>> {
     let mut start = Vec::new();
     (&mut reader).take(GZIP.len() as u64).read_to_end(&mut start)?;
     let is_gzip = start == GZIP;

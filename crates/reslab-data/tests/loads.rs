@@ -1,0 +1,116 @@
+//! Whole data sets, from config to tensors: the embedded digits always, Fashion-MNIST where its files are.
+
+use std::path::{Path, PathBuf};
+
+use reslab_data::{DataConfig, Split, Splits, load};
+use reslab_fetch::{DEBIAN_DIR, Sources};
+use tch::{Device, Kind};
+
+fn config(dataset: &str, train: &str, val: &str) -> DataConfig {
+    let text = format!(
+        "dataset = '{dataset}'\ntrain_images = {train}\nval_images = {val}\ncrop_pad = 0\nflip = false\nmixup = 0\ncutmix = 0"
+    );
+    DataConfig::parse(&text.parse().expect("a table")).expect("a valid config")
+}
+
+fn nowhere() -> Sources {
+    Sources { dirs: Vec::new(), cache: PathBuf::from("no-such-folder"), offline: true }
+}
+
+fn digits(train: &str, val: &str) -> Splits {
+    load(&config("digits", train, val), &nowhere(), Device::Cpu).expect("embedded")
+}
+
+fn class_counts(split: &Split) -> Vec<i64> {
+    Vec::try_from(split.labels.bincount::<tch::Tensor>(None, 10)).expect("counts")
+}
+
+/// The images' bytes, one vector per image.
+fn rows(split: &Split) -> Vec<Vec<u8>> {
+    let pixels = Vec::<u8>::try_from(split.images.contiguous().view(-1)).expect("bytes");
+    pixels.chunks(pixels.len() / split.len().max(1)).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn digits_load_without_any_file_and_are_stratified() {
+    let splits = digits("'all'", "288");
+    assert_eq!((splits.train.len(), splits.val.len(), splits.test.len()), (1154, 288, 355));
+    assert_eq!(splits.train.images.size(), [1154, 1, 8, 8]);
+    assert_eq!((splits.train.images.kind(), splits.train.labels.kind()), (Kind::Uint8, Kind::Int64));
+    // A fifth of 143, 146, 142, 147, 145, 146, 145, 144, 140, 144, by largest remainder.
+    assert_eq!(class_counts(&splits.val), [29, 29, 28, 29, 29, 29, 29, 29, 28, 29]);
+    assert_eq!(class_counts(&splits.test), [35, 36, 35, 36, 36, 36, 36, 35, 34, 36]);
+    assert_eq!(splits.norm.mean.len(), 1);
+    assert!((splits.norm.mean[0] - 4.88).abs() < 0.05 && (splits.norm.std[0] - 6.0).abs() < 0.05, "{:?}", splits.norm);
+}
+
+/// Written down so that a change of the draw, which would change every published number, is seen.
+#[test]
+fn the_validation_images_are_these_in_every_run() {
+    let splits = digits("200", "100");
+    let ink = |split: &Split| split.images.sum(Kind::Int64).int64_value(&[]);
+    let first = Vec::<i64>::try_from(splits.val.labels.narrow(0, 0, 12)).expect("labels");
+    assert_eq!(
+        (ink(&splits.val), ink(&splits.train), first),
+        (30_740, 62_036, vec![2, 3, 6, 3, 1, 0, 2, 6, 9, 1, 7, 4])
+    );
+    assert_eq!(rows(&splits.val), rows(&digits("'all'", "100").val), "whatever is trained on");
+    assert_ne!(rows(&splits.val), rows(&digits("200", "101").val)[..100], "negative control");
+}
+
+#[test]
+fn no_image_is_in_two_splits_and_none_is_lost() {
+    let splits = digits("'all'", "300");
+    let mut all: Vec<Vec<u8>> = [&splits.train, &splits.val, &splits.test].into_iter().flat_map(rows).collect();
+    let total = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!((total, all.len()), (1797, 1797), "the 1,797 digits are all different");
+}
+
+#[test]
+fn zero_validation_images_are_an_empty_split() {
+    let splits = digits("'all'", "0");
+    assert!(splits.val.is_empty() && splits.val.images.size() == [0, 1, 8, 8]);
+    assert_eq!((splits.val.batches(10).count(), splits.train.len()), (0, 1442));
+}
+
+#[test]
+fn evaluation_batches_show_every_image_once_in_order() {
+    let splits = digits("'all'", "0");
+    let sizes: Vec<i64> = splits.test.batches(100).map(|(images, _)| images.size()[0]).collect();
+    assert_eq!(sizes, [100, 100, 100, 55]);
+    let labels: Vec<_> = splits.test.batches(100).map(|(_, labels)| labels).collect();
+    assert_eq!(tch::Tensor::cat(&labels, 0), splits.test.labels);
+}
+
+#[test]
+fn missing_files_are_an_error_that_says_how_to_get_them() {
+    let error = load(&config("cifar10", "'all'", "0"), &nowhere(), Device::Cpu).expect_err("no files").to_string();
+    assert!(error.contains("cifar10") && error.contains("--data-dir"), "{error}");
+}
+
+/// Class counts and first labels are those of the published files; mean and standard deviation are the .2860 and .3530 (of
+/// pixels divided by 255) that PyTorch users know.
+#[test]
+fn fashion_mnist_is_read_from_its_real_files() {
+    let user = std::env::var_os("RESLAB_DATA").map(PathBuf::from);
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+    let dirs = user.into_iter().chain([checkout, PathBuf::from(DEBIAN_DIR)]).collect();
+    let sources = Sources { dirs, ..nowhere() };
+    if reslab_fetch::locate(reslab_fetch::dataset("fashion-mnist").expect("known"), &sources).is_err() {
+        assert!(std::env::var_os("RESLAB_REQUIRE_TOOLS").is_none(), "no Fashion-MNIST");
+        println!("skipped: no Fashion-MNIST");
+        return;
+    }
+    let splits = load(&config("fashion-mnist", "'all'", "0"), &sources, Device::Cpu).expect("good files");
+    assert_eq!(splits.train.images.size(), [60_000, 1, 28, 28]);
+    assert_eq!((class_counts(&splits.train), class_counts(&splits.test)), (vec![6_000; 10], vec![1_000; 10]));
+    let first = |split: &Split| Vec::<i64>::try_from(split.labels.narrow(0, 0, 5)).expect("labels");
+    assert_eq!((first(&splits.train), first(&splits.test)), (vec![9, 0, 0, 3, 0], vec![9, 2, 1, 1, 6]));
+    let (mean, std) = (splits.norm.mean[0] / 255.0, splits.norm.std[0] / 255.0);
+    assert!((mean - 0.2860).abs() < 5e-5 && (std - 0.3530).abs() < 5e-5, "{mean} {std}");
+
+    let small = load(&config("fashion-mnist", "6000", "5000"), &sources, Device::Cpu).expect("good files");
+    assert_eq!((class_counts(&small.train), class_counts(&small.val)), (vec![600; 10], vec![500; 10]));
+}
