@@ -160,7 +160,9 @@ impl OptimConfig {
     fn check(&self) -> Result<(), ConfigError> {
         positive("optim.lr", self.lr())?;
         let decay = self.weight_decay();
-        require(decay.is_finite() && decay >= 0.0, "optim.weight_decay", || format!("must be finite and at least 0, but is {decay}"))?;
+        require(decay.is_finite() && decay >= 0.0, "optim.weight_decay", || {
+            format!("must be finite and at least 0, but is {decay}")
+        })?;
         match self {
             Self::AdamW { betas, eps, .. } => {
                 unit_interval("optim.betas", betas[0])?;
@@ -187,13 +189,17 @@ impl OptimConfig {
 
     fn warmup_and_schedule(&self) -> (u64, Schedule) {
         match self {
-            Self::AdamW { warmup_steps, schedule, .. } | Self::Sgd { warmup_steps, schedule, .. } => (*warmup_steps, *schedule),
+            Self::AdamW { warmup_steps, schedule, .. } | Self::Sgd { warmup_steps, schedule, .. } => {
+                (*warmup_steps, *schedule)
+            }
         }
     }
 
     pub(crate) fn check_warmup(&self, steps: u64) -> Result<(), ConfigError> {
         let (warmup, _) = self.warmup_and_schedule();
-        require(warmup < steps, "optim.warmup_steps", || format!("must be below the run's {steps} steps, but is {warmup}"))
+        require(warmup < steps, "optim.warmup_steps", || {
+            format!("must be below the run's {steps} steps, but is {warmup}")
+        })
     }
 
     /// Learning rate of `step` (from 0) in a run of `steps`: `peak (step+1)/warmup` while warming up.

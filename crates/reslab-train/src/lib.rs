@@ -1,1 +1,29 @@
-//! One run: a RunConfig in, a record out.
+//! One run: a [`RunConfig`] in, a record out.
+//!
+//! [`train`] is the loop, read from top to bottom; [`Learner::step`] is one training step. Nothing here knows a
+//! strategy's name.
+//!
+//! Shapes: B batch, N tokens, D width, H heads, C classes (of logits; channels of images), L blocks, P parameters.
+
+mod config;
+mod ema;
+mod error;
+mod evaluate;
+mod gradients;
+mod groups;
+mod job;
+mod learner;
+mod probe;
+mod records;
+mod run;
+mod run_config;
+mod saved;
+
+pub use config::{OptimConfig, Precision, ReportWeights, Schedule, TrainConfig};
+pub use error::TrainError;
+pub use evaluate::Scores;
+pub use job::Job;
+pub use learner::{Learner, Measured, Watch};
+pub use probe::probe;
+pub use run::{Ended, train};
+pub use run_config::{Facts, RunConfig, TABLES};

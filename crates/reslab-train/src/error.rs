@@ -1,0 +1,52 @@
+//! Why a run could not be computed. Divergence is no error.
+
+use reslab_config::ConfigError;
+use reslab_data::DataError;
+use reslab_model::ModelError;
+use reslab_record::{FailureClass, RecordError};
+use reslab_torch::OptimError;
+
+/// Why a run could not be computed.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The data set can't be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The network can't be built or calibrated.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A value that only the data or the device shows to be wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The optimizer's work was refused.
+    #[error(transparent)]
+    Optim(#[from] OptimError),
+    /// A record can't be written or read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// libtorch refused.
+    #[error("libtorch: {0}")]
+    Torch(#[from] reslab_torch::tch::TchError),
+    /// A checkpoint is whole, but of another network.
+    #[error("the checkpoint does not fit this run: {0}; remove the run's folder to start it anew")]
+    Checkpoint(String),
+    /// The optimizer's groups don't cover the network.
+    #[error("{grouped} tensors stand in optimizer groups, but the network has {parameters} trainable ones")]
+    Groups {
+        /// Tensors in groups, counted once per group.
+        grouped: usize,
+        /// Trainable tensors.
+        parameters: usize,
+    },
+}
+
+impl TrainError {
+    /// The class under which the failure is recorded. libtorch tells a lack of memory in its text alone.
+    pub fn class(&self) -> FailureClass {
+        match self {
+            _ if self.to_string().contains("out of memory") => FailureClass::OutOfMemory,
+            Self::Data(_) | Self::Record(_) => FailureClass::Io,
+            _ => FailureClass::Bug,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What a run writes while it goes: rows, log lines, and the files at its end.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use reslab_record::{
+    Branch, Done, EvalRow, EvalWriter, LayerRow, LayerWriter, Outcome, Progress, RunDir, Split, StepRow, StepWriter,
+    Timing, Weights, widen,
+};
+use reslab_residual::SiteFigures;
+use reslab_torch::peak_memory;
+
+use crate::evaluate::Scores;
+use crate::gradients::{Part, Parts};
+use crate::learner::{Learner, Measured};
+use crate::{Job, TrainError};
+
+/// The open records of one run.
+pub(crate) struct Records<'a> {
+    job: &'a Job<'a>,
+    dir: RunDir,
+    steps: StepWriter,
+    evals: EvalWriter,
+    layers: LayerWriter,
+    parts: Parts,
+    started: Instant,
+    /// End of the last step's work; evaluations and checkpoints in between are not part of a step's time.
+    resumed: Instant,
+    /// Images per second of each step, and the seconds of earlier processes of this run.
+    speeds: Vec<f64>,
+    earlier_seconds: f64,
+    first_step: u64,
+    metrics: BTreeMap<String, f64>,
+}
+
+impl<'a> Records<'a> {
+    /// Opens the run's folder and writes down what will be computed, where and by which code.
+    pub(crate) fn start(job: &'a Job) -> Result<Self, TrainError> {
+        let dir = RunDir::create(&job.dir)?;
+        dir.clear_failed()?;
+        dir.write_config(&job.table)?;
+        dir.write_env(&job.env)?;
+        let earlier_seconds = dir.read_timing().ok().flatten().map_or(0.0, |timing| timing.seconds);
+        let now = Instant::now();
+        Ok(Self {
+            job,
+            steps: dir.steps()?,
+            evals: dir.evals()?,
+            layers: dir.layers()?,
+            dir,
+            parts: Parts::default(),
+            started: now,
+            resumed: now,
+            speeds: Vec::new(),
+            earlier_seconds,
+            first_step: 0,
+            metrics: BTreeMap::new(),
+        })
+    }
+
+    /// The network is built and stands at `step`.
+    pub(crate) fn began(&mut self, learner: &Learner, step: u64) -> Result<(), TrainError> {
+        self.parts = Parts::of(&learner.parameters);
+        self.first_step = step;
+        self.resumed = Instant::now();
+        let from = if step == 0 { String::new() } else { format!(", from step {step}") };
+        self.log(&format!(
+            "{} seed {}: {} parameters ({}), {} steps{from}",
+            self.job.arm,
+            self.job.seed,
+            learner.num_parameters(),
+            learner.group_counts(),
+            self.job.config.steps(),
+        ))
+    }
+
+    /// One line to log.txt.
+    pub(crate) fn log(&self, line: &str) -> Result<(), TrainError> {
+        Ok(self.dir.log(line)?)
+    }
+
+    /// Writes a step's rows.
+    pub(crate) fn step(&mut self, learner: &Learner, step: u64, measured: &Measured) -> Result<Progress, TrainError> {
+        let config = self.job.config;
+        let images_per_s = config.batch() as f64 / self.resumed.elapsed().as_secs_f64();
+        self.speeds.push(images_per_s);
+        let part = |part| self.parts.norm(part, &measured.grad_norms).map(narrow);
+        self.steps.append(&StepRow {
+            step,
+            epoch: learner.epoch_after(step),
+            loss: narrow(measured.loss),
+            lr: measured.lr,
+            grad_norm: narrow(measured.grad_norm),
+            grad_norm_attention: part(Part::Attention),
+            grad_norm_mlp: part(Part::Mlp),
+            grad_norm_gamma: part(Part::Gamma),
+            grad_norm_embedding: part(Part::Embedding),
+            grad_norm_head: part(Part::Head),
+            weight_update_norm: measured.weight_update_norm.map(narrow),
+            images_per_s: round(images_per_s),
+            seconds: round(self.started.elapsed().as_secs_f64()),
+        })?;
+        if let Some(layers) = &measured.layers {
+            let rows: Vec<LayerRow> =
+                layers.iter().enumerate().map(|(site, figures)| layer_row(step, site, figures)).collect();
+            self.layers.append_all(&rows)?;
+        }
+        self.metrics.insert("train/loss".to_owned(), narrow(measured.loss));
+        let event = Progress::Step {
+            step,
+            steps: config.steps(),
+            loss: measured.loss,
+            lr: measured.lr,
+            images_per_s,
+            seconds_left: self.seconds_left(step),
+        };
+        self.resumed = Instant::now();
+        Ok(event)
+    }
+
+    fn seconds_left(&self, step: u64) -> f64 {
+        let done = (step + 1 - self.first_step) as f64;
+        self.started.elapsed().as_secs_f64() / done * (self.job.config.steps() - step - 1) as f64
+    }
+
+    /// Writes an evaluation's row; what is evaluated last is what is reported.
+    pub(crate) fn evaluation(
+        &mut self,
+        step: u64,
+        split: Split,
+        weights: Weights,
+        scores: Scores,
+    ) -> Result<Progress, TrainError> {
+        let Scores { loss, top1, top5, images } = scores;
+        self.evals.append(&EvalRow { step, split, weights, loss, top1, top5, images })?;
+        self.set_metrics(split, weights, scores);
+        self.resumed = Instant::now();
+        Ok(Progress::Eval { step, split, weights, top1, loss })
+    }
+
+    /// The validation scores that go with the weights that are reported.
+    pub(crate) fn choose(&mut self, reported: Option<(Option<u64>, Scores)>) {
+        let Some((step, scores)) = reported else { return };
+        self.set_metrics(Split::Val, Weights::Raw, scores);
+        if let Some(step) = step {
+            self.metrics.insert("val/best_step".to_owned(), step as f64);
+        }
+    }
+
+    fn set_metrics(&mut self, split: Split, weights: Weights, scores: Scores) {
+        if scores.images == 0 {
+            return;
+        }
+        let suffix = if weights == Weights::Ema { "_ema" } else { "" };
+        for (name, value) in [("loss", scores.loss), ("top1", scores.top1), ("top5", scores.top5)] {
+            self.metrics.insert(format!("{split}/{name}{suffix}"), value);
+        }
+    }
+
+    /// Removes all rows of `step` and after: the run goes on there.
+    pub(crate) fn cut_back(&mut self, step: u64) -> Result<(), TrainError> {
+        let cuts = [self.steps.cut_back(step)?, self.evals.cut_back(step)?, self.layers.cut_back(step)?];
+        for torn in cuts.into_iter().filter_map(|cut| cut.torn) {
+            self.log(&format!("a row was torn, and is computed again: {torn}"))?;
+        }
+        Ok(())
+    }
+
+    /// All rows on disk, so that a checkpoint never stands for rows that are not there; and the time so far.
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
+        self.steps.sync()?;
+        self.evals.sync()?;
+        self.layers.sync()?;
+        Ok(self.dir.write_timing(&self.timing())?)
+    }
+
+    /// Writes the files of the end; done.json is the last.
+    pub(crate) fn end(&mut self, learner: &Learner, outcome: Outcome, steps: u64) -> Result<(), TrainError> {
+        self.sync()?;
+        self.log(&match outcome {
+            Outcome::Finished => "finished".to_owned(),
+            Outcome::NonFinite { step } => {
+                format!("loss or gradient not finite at step {step}: the run ends, as a result")
+            }
+        })?;
+        let config = self.job.config;
+        let rate = config.drop_path.effective_rate(config.model.depth, config.batch());
+        self.dir.write_done(&Done {
+            id: self.job.id.clone(),
+            arm: self.job.arm.clone(),
+            seed: self.job.seed,
+            outcome,
+            steps,
+            metrics: std::mem::take(&mut self.metrics),
+            parameters: learner.num_parameters(),
+            num_classes: config.input().classes as u64,
+            effective_drop_rate: (config.drop_path.rate > 0.0).then_some(rate),
+        })?;
+        Ok(())
+    }
+
+    fn timing(&self) -> Timing {
+        let mut speeds = self.speeds.clone();
+        speeds.sort_by(f64::total_cmp);
+        Timing {
+            seconds: round(self.earlier_seconds + self.started.elapsed().as_secs_f64()),
+            images_per_s: round(speeds.get(speeds.len() / 2).copied().unwrap_or(0.0)),
+            peak_memory_bytes: peak_memory(self.job.device),
+            device: self.job.env.device.clone(),
+            threads: self.job.env.threads,
+        }
+    }
+}
+
+fn layer_row(step: u64, site: usize, figures: &SiteFigures) -> LayerRow {
+    let f = |value: Option<f64>| value.map(narrow);
+    LayerRow {
+        step,
+        block: site as u64 / 2,
+        branch: if site.is_multiple_of(2) { Branch::Attention } else { Branch::Mlp },
+        residual_rms: f(figures.residual_rms),
+        branch_rms: f(figures.branch_rms),
+        update_rms: f(figures.update_rms),
+        ratio: f(figures.ratio),
+        ratio_p10: f(figures.ratio_p10),
+        ratio_p90: f(figures.ratio_p90),
+        cosine: f(figures.cosine),
+        gamma_mean: f(figures.gamma_mean),
+        gamma_rms: f(figures.gamma_rms),
+        gamma_abs: f(figures.gamma_abs),
+        gamma_min: f(figures.gamma_min),
+        gamma_max: f(figures.gamma_max),
+        gamma_flipped: f(figures.gamma_flipped),
+        gate_mean: f(figures.gate_mean),
+        gate_std: f(figures.gate_std),
+        gate_saturated: f(figures.gate_saturated),
+    }
+}
+
+/// The digits that a float32 figure has; more would be noise in the file.
+fn narrow(value: f64) -> f64 {
+    widen(value as f32)
+}
+
+/// Three digits behind the point: times are not exact.
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}

@@ -1,0 +1,105 @@
+//! One run, from its first line to done.json.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reslab_record::{Outcome, Progress, Split, Weights};
+
+use crate::learner::{Learner, Watch};
+use crate::records::Records;
+use crate::saved::{Best, restore, save};
+use crate::{Job, ReportWeights, TrainError};
+
+/// How [`train`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The run is done: a result, recorded in done.json.
+    Done(Outcome),
+    /// It was asked to stop, and goes on at this step when it is started again.
+    Interrupted {
+        /// Steps that are done and saved.
+        step: u64,
+    },
+}
+
+/// Computes the run of `job` in its folder, from its checkpoint if it has one, until it is done or `stop` is set.
+///
+/// # Errors
+/// When data, device or disk refuse. A loss or gradient that is not finite ends the run as a result.
+pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Ended, TrainError> {
+    let config = job.config;
+    let mut records = Records::start(job)?;
+
+    // ---- data, network, optimizer
+    let splits = reslab_data::load(&config.data, &job.sources, job.device)?;
+    let mut learner = Learner::new(config, splits, job.seed, job.device)?;
+    let mut best = Best::default();
+
+    // ---- where it goes on
+    let start = restore(job, &mut learner, &mut best, &mut records)?;
+    records.began(&learner, start)?;
+    progress(&Progress::Start {
+        id: job.id.clone(),
+        steps: config.steps(),
+        from_step: start,
+        parameters: learner.num_parameters(),
+    });
+
+    // ---- steps
+    let every = |interval: u64, step: u64| interval > 0 && step.is_multiple_of(interval);
+    for step in start..config.steps() {
+        if stop.load(Ordering::Relaxed) {
+            save(job, &learner, &best, step, &mut records)?;
+            return Ok(Ended::Interrupted { step });
+        }
+        let watch = if every(config.train.telemetry_every, step) { Watch::Layers } else { Watch::Step };
+        let measured = learner.step(step, watch)?;
+        progress(&records.step(&learner, step, &measured)?);
+        if !measured.is_finite() {
+            let outcome = Outcome::NonFinite { step };
+            records.end(&learner, outcome, step + 1)?;
+            progress(&Progress::End { outcome });
+            return Ok(Ended::Done(outcome));
+        }
+        let done = step + 1;
+        if every(config.train.eval_every, done) && done < config.steps() {
+            validate(&mut learner, step, &mut best, &mut records, progress)?;
+        }
+        if every(config.train.checkpoint_every, done) && done < config.steps() {
+            save(job, &learner, &best, done, &mut records)?;
+            progress(&Progress::Checkpoint { step: done });
+        }
+    }
+
+    // ---- the end: validation once more, then the only look at the test split
+    let last = config.steps() - 1;
+    validate(&mut learner, last, &mut best, &mut records, progress)?;
+    if let (ReportWeights::BestVal, Some(weights)) = (config.train.report, best.weights()) {
+        learner.set_weights(weights);
+    }
+    for weights in learner.kinds_of_weights() {
+        let scores = learner.evaluate(Split::Test, weights)?;
+        progress(&records.evaluation(last, Split::Test, weights, scores)?);
+    }
+    records.choose(best.reported(config.train.report));
+    records.end(&learner, Outcome::Finished, config.steps())?;
+    progress(&Progress::End { outcome: Outcome::Finished });
+    Ok(Ended::Done(Outcome::Finished))
+}
+
+/// Evaluates on the validation split, and keeps the weights that were best on it where the run reports those.
+fn validate(
+    learner: &mut Learner,
+    step: u64,
+    best: &mut Best,
+    records: &mut Records,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(), TrainError> {
+    for weights in learner.kinds_of_weights() {
+        let scores = learner.evaluate(Split::Val, weights)?;
+        progress(&records.evaluation(step, Split::Val, weights, scores)?);
+        if weights == Weights::Raw {
+            best.offer(step, scores, learner);
+        }
+    }
+    Ok(())
+}

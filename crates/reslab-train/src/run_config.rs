@@ -1,0 +1,158 @@
+//! A run's whole configuration: the tables of a sweep file for one arm, checked together.
+
+use reslab_config::{ConfigError, nearest, require};
+use reslab_data::{DataConfig, DataShape};
+use reslab_model::{InputShape, ModelConfig, Vit, flops_per_image};
+use reslab_residual::{DropPathConfig, Registry, Strategy, check_compatible};
+use reslab_torch::Scope;
+
+use crate::config::{OptimConfig, Precision, TrainConfig};
+
+/// The tables of a run, in the order in which they are written.
+pub const TABLES: [&str; 6] = ["data", "model", "train", "optim", "residual", "drop_path"];
+
+/// What one run computes, but for its seed: every value was checked, alone and against the others.
+#[derive(Debug)]
+pub struct RunConfig {
+    pub(crate) data: DataConfig,
+    pub(crate) model: ModelConfig,
+    pub(crate) train: TrainConfig,
+    pub(crate) optim: OptimConfig,
+    pub(crate) strategy: Box<dyn Strategy>,
+    pub(crate) drop_path: DropPathConfig,
+    pub(crate) shape: DataShape,
+    steps: u64,
+}
+
+/// What is known about a run's network before any of it is computed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Facts {
+    /// Trainable parameters.
+    pub parameters: u64,
+    /// Floating-point operations of one image's forward pass (a multiply-add is two).
+    pub flops_per_image: f64,
+    /// Optimizer steps of the run.
+    pub steps: u64,
+    /// Images that pass through the network in training: steps times batch.
+    pub train_images: u64,
+    /// Images that pass through it in all evaluations together.
+    pub eval_images: u64,
+}
+
+impl RunConfig {
+    /// Reads and checks the resolved tables of a run.
+    ///
+    /// # Errors
+    /// Every table's first error, and what does not fit between tables that are right alone.
+    pub fn from_table(table: &toml::Table, registry: &Registry) -> Result<Self, Vec<ConfigError>> {
+        let mut errors = unknown_tables(table);
+        let mut keep = |error| errors.push(error);
+        let data = section(table, "data").and_then(DataConfig::parse).map_err(&mut keep).ok();
+        let model = section(table, "model").and_then(ModelConfig::parse).map_err(&mut keep).ok();
+        let train = section(table, "train").and_then(TrainConfig::parse).map_err(&mut keep).ok();
+        let optim = section(table, "optim").and_then(OptimConfig::parse).map_err(&mut keep).ok();
+        let strategy = section(table, "residual").and_then(|t| registry.parse(t)).map_err(&mut keep).ok();
+        let drop_path = match table.get("drop_path") {
+            None => Some(DropPathConfig::none()),
+            Some(_) => section(table, "drop_path").and_then(DropPathConfig::parse).map_err(&mut keep).ok(),
+        };
+        let (Some(data), Some(model), Some(train), Some(optim), Some(strategy), Some(drop_path)) =
+            (data, model, train, optim, strategy, drop_path)
+        else {
+            return Err(errors);
+        };
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let shape = reslab_data::shape(&data.dataset).map_err(|e| vec![e])?;
+        let steps = steps(&train, &data).map_err(|e| vec![e])?;
+        let config = Self { data, model, train, optim, strategy, drop_path, shape, steps };
+        let strategy = config.strategy.as_ref();
+        let joined = config.model.placement(strategy);
+        let together = [
+            config.train.check_ema(steps),
+            config.optim.check_warmup(steps),
+            config.model.check_input(config.input()),
+            joined.and_then(|norm| check_compatible(strategy, &config.drop_path, norm)),
+        ];
+        let errors: Vec<ConfigError> = together.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() { Ok(config) } else { Err(errors) }
+    }
+
+    /// Optimizer steps of the run.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Images per optimizer step.
+    pub fn batch(&self) -> i64 {
+        self.train.batch
+    }
+
+    /// Whether the run can be computed on `device_kind` (`cpu` or `cuda`).
+    ///
+    /// # Errors
+    /// `train.precision` where it is bf16 and the device is a CPU.
+    pub fn check_device(&self, device_kind: &str) -> Result<(), ConfigError> {
+        require(self.train.precision == Precision::Fp32 || device_kind != "cpu", "train.precision", || {
+            "\"bf16\" needs CUDA, but the run is for the CPU; use \"fp32\", here or in [profile.cpu]".to_owned()
+        })
+    }
+
+    /// Shape of what the network reads and answers.
+    pub(crate) fn input(&self) -> InputShape {
+        let DataShape { channels, height, width, classes, .. } = self.shape;
+        InputShape { channels, height, width, classes }
+    }
+
+    /// Parameters, operations and amounts, counted on a network without memory.
+    ///
+    /// # Errors
+    /// Where the strategy refuses the network.
+    pub fn facts(&self) -> Result<Facts, ConfigError> {
+        let scope = Scope::counting();
+        Vit::new(&scope, &self.model, self.strategy.as_ref(), self.input())
+            .map_err(|e| ConfigError::new("residual", e.to_string()))?;
+        let counts = self.data.counts()?;
+        let parameters = scope.parameters().iter().map(|p| p.tensor.numel() as u64).sum();
+        let evaluations = match self.train.eval_every {
+            0 => 1,
+            every => self.steps.div_ceil(every),
+        };
+        let weights = if self.train.ema_decay > 0.0 { 2 } else { 1 };
+        Ok(Facts {
+            parameters,
+            flops_per_image: flops_per_image(&self.model, self.input()),
+            steps: self.steps,
+            train_images: self.steps * self.train.batch as u64,
+            eval_images: weights * (evaluations * counts.val + counts.test),
+        })
+    }
+}
+
+fn unknown_tables(table: &toml::Table) -> Vec<ConfigError> {
+    let unknown = table.keys().filter(|key| !TABLES.contains(&key.as_str()));
+    let problem = |key: &String| match nearest(key, TABLES) {
+        Some(near) => format!("unknown table; did you mean `{near}`?"),
+        None => format!("unknown table. Known: {}", TABLES.join(", ")),
+    };
+    unknown.map(|key| ConfigError::new(key.clone(), problem(key))).collect()
+}
+
+fn section<'a>(table: &'a toml::Table, key: &str) -> Result<&'a toml::Table, ConfigError> {
+    match table.get(key) {
+        Some(toml::Value::Table(section)) => Ok(section),
+        Some(other) => Err(ConfigError::new(key, format!("must be a table, but is a {}", other.type_str()))),
+        None => Err(ConfigError::new(key, "this table is missing")),
+    }
+}
+
+/// Steps of the run: given, or full batches in the epochs given.
+fn steps(train: &TrainConfig, data: &DataConfig) -> Result<u64, ConfigError> {
+    let images = data.counts()?.train;
+    let per_epoch = images / train.batch as u64;
+    require(per_epoch > 0, "train.batch", || {
+        format!("must be at most the number of training images, {images}, but is {}", train.batch)
+    })?;
+    Ok(train.steps.unwrap_or_else(|| train.epochs.unwrap_or_default() * per_epoch))
+}

@@ -1,0 +1,248 @@
+//! Whole runs of tiny networks on the embedded digits: what they leave, that they can be stopped, and what must not
+//! change a bit of them. They go over all strategies of the registry, by their own examples.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reslab_fetch::Sources;
+use reslab_record::{Env, Outcome, Progress, RunDir, Split, Weights, rows::StepRow};
+use reslab_residual::Registry;
+use reslab_torch::tch::Device;
+use reslab_train::{Ended, Job, RunConfig, TrainError, train};
+
+const TABLES: &str = r#"
+[data]
+dataset = "digits"
+train_images = 256
+val_images = 64
+crop_pad = 1
+flip = false
+mixup = 0.0
+cutmix = 0.0
+[model]
+kind = "vit"
+depth = 2
+width = 16
+num_heads = 2
+patch_size = 4
+mlp_ratio = 2.0
+qkv_bias = true
+pool = "mean"
+norm = "strategy"
+norm_eps = 1e-6
+[train]
+steps = 12
+batch = 32
+accumulate = 1
+clip = 1.0
+label_smoothing = 0.1
+precision = "fp32"
+eval_every = 4
+telemetry_every = 3
+checkpoint_every = 5
+ema_decay = 0.0
+report = "last"
+deterministic = false
+[optim]
+kind = "adamw"
+lr = 1e-2
+betas = [0.9, 0.999]
+eps = 1e-8
+weight_decay = 0.05
+warmup_steps = 2
+schedule = "cosine"
+"#;
+
+/// Where the strategy does not matter.
+fn any_strategy() -> &'static str {
+    Registry::builtin().names().next().unwrap()
+}
+
+/// The tables of a run with a strategy's example, some keys set to other values.
+fn table(strategy: &str, set: &[(&str, &str)]) -> toml::Table {
+    let mut table: toml::Table = TABLES.parse().unwrap();
+    let registry = Registry::builtin();
+    let example: toml::Table = registry.get(strategy).unwrap().example.parse().unwrap();
+    let residual = match example.get("residual") {
+        Some(toml::Value::Table(inner)) => inner.clone(),
+        _ => example,
+    };
+    table.insert("residual".to_owned(), toml::Value::Table(residual));
+    for (key, value) in set {
+        let parsed: toml::Table = format!("{key} = {value}").parse().unwrap();
+        merge(&mut table, parsed);
+    }
+    table
+}
+
+fn merge(into: &mut toml::Table, from: toml::Table) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(toml::Value::Table(old)), toml::Value::Table(new)) => merge(old, new),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+fn run_until(table: &toml::Table, dir: &Path, stop_at: Option<u64>) -> Result<Ended, TrainError> {
+    reslab_torch::set_threads(1);
+    let config = RunConfig::from_table(table, &Registry::builtin()).unwrap();
+    let job = Job {
+        config: &config,
+        table: table.clone(),
+        id: "0123".to_owned(),
+        arm: "arm".to_owned(),
+        seed: 5,
+        device: Device::Cpu,
+        dir: dir.to_owned(),
+        sources: Sources { dirs: vec![], cache: dir.join("cache"), offline: true },
+        env: Env { device: "cpu".to_owned(), threads: 1, ..Env::default() },
+    };
+    let stop = AtomicBool::new(false);
+    let mut watch = |event: &Progress| {
+        if let Progress::Step { step, .. } = event
+            && Some(*step) == stop_at
+        {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    train(&job, &mut watch, &stop)
+}
+
+fn run(table: &toml::Table, dir: &Path) -> Ended {
+    run_until(table, dir, None).unwrap()
+}
+
+/// All columns of steps.csv but the last two, which are times.
+fn steps_without_times(dir: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(dir.join("steps.csv")).unwrap();
+    text.lines().map(|line| line.rsplitn(3, ',').nth(2).unwrap().to_owned()).collect()
+}
+
+fn bytes(dir: &Path, file: &str) -> Vec<u8> {
+    std::fs::read(dir.join(file)).unwrap()
+}
+
+#[test]
+fn every_strategy_trains_and_leaves_a_whole_record() {
+    for name in Registry::builtin().names() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = table(name, &[("train.steps", "40"), ("train.label_smoothing", "0.0")]);
+        assert_eq!(run(&table, dir.path()), Ended::Done(Outcome::Finished), "{name}");
+        let record = RunDir::open(dir.path()).unwrap();
+        let done = record.read_done().unwrap().unwrap();
+        assert_eq!((done.steps, done.id.as_str(), done.seed), (40, "0123", 5), "{name}");
+        let rows = reslab_record::read_rows::<StepRow>(dir.path()).rows;
+        assert_eq!(rows.len(), 40, "{name}");
+        let mean = |rows: &[StepRow]| rows.iter().map(|row| row.loss).sum::<f64>() / rows.len() as f64;
+        let (first, last) = (mean(&rows[..5]), mean(&rows[35..]));
+        assert!(last < 0.9 * first, "{name}: the loss went from {first} to {last}");
+        assert!(done.metrics["test/top1"] > 0.15, "{name}: {:?}", done.metrics);
+        let evals = reslab_record::read_rows::<reslab_record::EvalRow>(dir.path()).rows;
+        assert_eq!(evals.iter().filter(|row| row.split == Split::Test).count(), 1, "{name}: test is looked at once");
+        let layers = reslab_record::read_rows::<reslab_record::LayerRow>(dir.path()).rows;
+        assert_eq!(layers.len(), 14 * 4, "{name}: steps 0, 3, .. 39, four joins each");
+        assert!(layers.iter().all(|row| row.ratio.is_some_and(|ratio| ratio.is_finite())), "{name}");
+    }
+}
+
+#[test]
+fn telemetry_changes_no_bit_of_the_run() {
+    for name in Registry::builtin().names() {
+        for rate in ["0.0", "0.4"] {
+            let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+            for (dir, every) in dirs.iter().zip(["0", "1"]) {
+                let drop = format!("{{ rate = {rate}, schedule = \"uniform\", mode = \"sample\" }}");
+                run(&table(name, &[("train.telemetry_every", every), ("drop_path", &drop)]), dir.path());
+            }
+            let losses = |dir: &Path| -> Vec<u64> {
+                reslab_record::read_rows::<StepRow>(dir).rows.iter().map(|row| row.loss.to_bits()).collect()
+            };
+            assert_eq!(losses(dirs[0].path()), losses(dirs[1].path()), "{name}");
+            let [off, on] = [0, 1].map(|i| bytes(dirs[i].path(), "evals.csv"));
+            assert_eq!(off, on, "{name} at rate {rate}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_was_stopped_goes_on_to_the_same_bytes() {
+    for name in Registry::builtin().names() {
+        let drop = ("drop_path", "{ rate = 0.3, schedule = \"linear\", mode = \"subset\" }");
+        let table = table(name, &[drop, ("train.ema_decay", "0.5"), ("train.report", "\"best_val\"")]);
+        let whole = tempfile::tempdir().unwrap();
+        run(&table, whole.path());
+        let parts = tempfile::tempdir().unwrap();
+        // Between two checkpoints, and again on the way from the one that the stop has written.
+        assert_eq!(run_until(&table, parts.path(), Some(6)).unwrap(), Ended::Interrupted { step: 7 }, "{name}");
+        assert!(RunDir::open(parts.path()).unwrap().read_done().unwrap().is_none());
+        assert_eq!(run_until(&table, parts.path(), Some(8)).unwrap(), Ended::Interrupted { step: 9 }, "{name}");
+        assert_eq!(run(&table, parts.path()), Ended::Done(Outcome::Finished), "{name}");
+        assert_eq!(steps_without_times(whole.path()), steps_without_times(parts.path()), "{name}");
+        for file in ["evals.csv", "layers.csv", "done.json"] {
+            assert_eq!(bytes(whole.path(), file), bytes(parts.path(), file), "{name}: {file}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_run_cuts_its_rows_back_to_the_checkpoint() {
+    let name = any_strategy();
+    let table = table(name, &[]);
+    let whole = tempfile::tempdir().unwrap();
+    run(&table, whole.path());
+    let torn = tempfile::tempdir().unwrap();
+    run_until(&table, torn.path(), Some(6)).unwrap();
+    // As if the process had been killed two steps after the checkpoint, in the middle of a row.
+    let mut text = std::fs::read_to_string(torn.path().join("steps.csv")).unwrap();
+    text.push_str("7,1.0,2.0,1.0,1.0,,,,,,,10.0,1.0\n8,1.0,2.");
+    std::fs::write(torn.path().join("steps.csv"), text).unwrap();
+    run(&table, torn.path());
+    assert_eq!(steps_without_times(whole.path()), steps_without_times(torn.path()));
+}
+
+#[test]
+fn a_loss_that_is_not_finite_ends_the_run_as_a_result() {
+    let name = any_strategy();
+    let sgd = "{ kind = \"sgd\", lr = 1e30, momentum = 0.0, weight_decay = 0.0, warmup_steps = 0, schedule = \"constant\" }";
+    let mut table = table(name, &[("train.clip", "0.0")]);
+    let optim: toml::Table = format!("optim = {sgd}").parse().unwrap();
+    table.remove("optim");
+    merge(&mut table, optim);
+    let dir = tempfile::tempdir().unwrap();
+    let Ended::Done(Outcome::NonFinite { step }) = run(&table, dir.path()) else { panic!("it went on") };
+    let done = RunDir::open(dir.path()).unwrap().read_done().unwrap().unwrap();
+    assert_eq!(done.outcome, Outcome::NonFinite { step });
+    assert!(step < 11 && !done.metrics.contains_key("test/top1"), "{done:?}");
+    assert_eq!(reslab_record::read_rows::<StepRow>(dir.path()).rows.len() as u64, step + 1);
+}
+
+#[test]
+fn micro_batches_change_the_gradient_by_rounding_alone() {
+    let name = any_strategy();
+    let losses = |accumulate: &str, seed_of_drop: &str| -> Vec<f64> {
+        let drop = format!("{{ rate = {seed_of_drop}, schedule = \"uniform\", mode = \"sample\" }}");
+        let dir = tempfile::tempdir().unwrap();
+        run(&table(name, &[("train.accumulate", accumulate), ("drop_path", &drop)]), dir.path());
+        reslab_record::read_rows::<StepRow>(dir.path()).rows.iter().map(|row| row.loss).collect()
+    };
+    let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let whole = losses("1", "0.3");
+    assert!(far(&whole, &losses("4", "0.3")) < 1e-3);
+    // The control: other masks move the losses by far more than that.
+    assert!(far(&whole, &losses("4", "0.5")) > 1e-2);
+}
+
+#[test]
+fn the_average_of_the_weights_is_evaluated_beside_them() {
+    let name = any_strategy();
+    let dir = tempfile::tempdir().unwrap();
+    run(&table(name, &[("train.ema_decay", "0.6")]), dir.path());
+    let evals = reslab_record::read_rows::<reslab_record::EvalRow>(dir.path()).rows;
+    let loss = |weights| evals.iter().rfind(|row| row.weights == weights && row.split == Split::Val).unwrap().loss;
+    assert!((loss(Weights::Raw) - loss(Weights::Ema)).abs() > 1e-6);
+    let done = RunDir::open(dir.path()).unwrap().read_done().unwrap().unwrap();
+    assert!(done.metrics.contains_key("test/top1") && done.metrics.contains_key("test/top1_ema"));
+}
