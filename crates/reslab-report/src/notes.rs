@@ -1,0 +1,118 @@
+//! The lines under a table: how to read it, and what must be known of these runs.
+
+use std::collections::BTreeSet;
+
+use crate::arm::ArmRow;
+use crate::heading;
+use crate::metric::Metric;
+use crate::sweep::{Finished, Run, Status, Sweep};
+
+/// How to read the columns.
+pub(crate) fn legend(rows: &[ArmRow]) -> Vec<String> {
+    let mut lines = vec![
+        "Accuracies in percent: mean +- half-width of the 95 % t interval over seeds; for n = 2 the range in brackets; \
+         no interval for n = 1 or where a run diverged."
+            .to_owned(),
+        "Differences are to the baseline at the same grid point, paired by seed. Their intervals describe these runs; \
+         no test was made."
+            .to_owned(),
+        "Diverged: loss or gradient norm not finite, or training loss (mean of 20 steps) above that of step 0 + 0.1 for \
+         50 steps running. A diverged run scores chance (1/C, loss ln C); it is never left out. Not trained: final loss \
+         above 0.95 ln C."
+            .to_owned(),
+        "Final loss: training loss, mean of the last 20 steps. Largest gradient norm: before clipping, over all steps and \
+         seeds. Spikes: share of steps whose loss is more than 6 sd above the mean of the 128 before. Update ratio: mean \
+         norm(update) / norm(residual) over the joins of the last third of the blocks, at the last telemetry step."
+            .to_owned(),
+    ];
+    let few = rows.iter().map(|row| row.planned).max().unwrap_or(0);
+    if few < 6 {
+        lines.push(format!(
+            "With n = {few} seeds no exact two-sided test can reach p = .05 (the smallest p is {}): read this as a screening.",
+            smallest_p(few)
+        ));
+    }
+    lines
+}
+
+/// The smallest two-sided p of an exact sign-flip test with n pairs: 2^(1-n).
+fn smallest_p(n: usize) -> f64 {
+    (1.0 - n as f64).exp2().min(1.0)
+}
+
+/// What must be known of these runs.
+pub(crate) fn notes(sweep: &Sweep, rows: &[ArmRow], metrics: &[Metric]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for row in rows.iter().filter(|row| row.done < row.planned) {
+        notes.push(format!("{}: {} of {} seeds done.", row.arm, row.done, row.planned));
+    }
+    let mut list = |what: &str, of: Vec<String>| {
+        if !of.is_empty() {
+            notes.push(format!("{what}: {}.", of.join("; ")));
+        }
+    };
+    list("Failed, no result", sweep.runs.iter().filter_map(failed).collect());
+    list(
+        "Diverged",
+        which(
+            sweep,
+            |f| f.diverged,
+            |run, f| {
+                let at = match f.done.outcome {
+                    reslab_record::Outcome::NonFinite { step } => format!(" (not finite at step {step})"),
+                    reslab_record::Outcome::Finished => String::new(),
+                };
+                run.label() + &at
+            },
+        ),
+    );
+    list("Not trained", which(sweep, |f| f.not_trained, |run, _| run.label()));
+    for metric in metrics {
+        let lacks = |f: &Finished| f.score(metric).is_none();
+        list(&format!("Without {}", metric.name()), which(sweep, lacks, |run, _| run.label()));
+    }
+    problems(sweep, &mut notes);
+    mixed(sweep, &mut notes);
+    notes
+}
+
+fn failed(run: &Run) -> Option<String> {
+    let Status::Failed(failed) = &run.status else { return None };
+    let step = failed.last_step.map_or("before its first step".to_owned(), |step| format!("last step {step}"));
+    // Its message may hold a path or a host: it is in the run's folder.
+    Some(format!("{} ({}, {step}; {}/log.txt)", run.label(), failed.class, run.planned.folder))
+}
+
+fn which(sweep: &Sweep, holds: impl Fn(&Finished) -> bool, say: impl Fn(&Run, &Finished) -> String) -> Vec<String> {
+    let finished = sweep.runs.iter().filter_map(|run| Some((run, run.finished()?)));
+    finished.filter(|(_, f)| holds(f)).map(|(run, f)| say(run, f)).collect()
+}
+
+/// The same problem of several runs is said once.
+fn problems(sweep: &Sweep, notes: &mut Vec<String>) {
+    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+    for run in &sweep.runs {
+        for problem in &run.problems {
+            match found.iter_mut().find(|(known, _)| known == problem) {
+                Some((_, runs)) => runs.push(run.label()),
+                None => found.push((problem, vec![run.label()])),
+            }
+        }
+    }
+    for (problem, runs) in found {
+        notes.push(format!("Records: {problem} ({}).", runs.join("; ")));
+    }
+}
+
+/// Runs of different code or devices in one table.
+fn mixed(sweep: &Sweep, notes: &mut Vec<String>) {
+    let distinct = |say: fn(&reslab_record::Env) -> String| {
+        sweep.runs.iter().filter_map(|run| run.env.as_ref()).map(say).collect::<BTreeSet<_>>().len()
+    };
+    if distinct(heading::code) > 1 {
+        notes.push("Warning: the runs come from different code (see above).".to_owned());
+    }
+    if distinct(heading::device) > 1 {
+        notes.push("Warning: the runs come from different devices or numbers of threads (see above).".to_owned());
+    }
+}

@@ -1,0 +1,139 @@
+//! A table as strings: the one form that all text outputs are made from.
+
+use crate::arm::ArmRow;
+use crate::cell::{self, Style};
+use crate::metric::Metric;
+use crate::select::Chosen;
+use crate::table::Table;
+
+/// A part of the table: a title, a header and rows of cells. The first column is left-aligned, the others right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) title: String,
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Section {
+    fn new<const N: usize>(title: &str, header: [String; N]) -> Self {
+        Self { title: title.to_owned(), header: header.into(), rows: Vec::new() }
+    }
+}
+
+/// The parts that do not depend on time, in the order of reading.
+pub(crate) fn sections(table: &Table) -> Vec<Section> {
+    let mut sections = Vec::new();
+    if let Some(selection) = &table.selection {
+        let title = format!("Chosen per arm on {}: {}", selection.metric.name(), selection.keys.join(", "));
+        let mut section = results(&title, table);
+        section.header.insert(1, "chosen".to_owned());
+        section.rows = selection.rows.iter().map(|choice| chosen(table, choice)).collect();
+        sections.push(section);
+    }
+    let mut all = results(if table.selection.is_some() { "All points" } else { "Accuracy" }, table);
+    all.rows = table.rows.iter().map(|row| result(table, row)).collect();
+    sections.push(all);
+    sections.push(stability(table));
+    sections
+}
+
+/// Images per second and memory: a part of its own, since it is not the same twice.
+pub(crate) fn timing(table: &Table) -> Section {
+    let header = ["arm", "images/s", "peak MiB", "seconds a run", "device"].map(str::to_owned);
+    let mut section = Section::new("Time and memory", header);
+    for row in &table.rows {
+        let t = &row.timing;
+        let mebibytes = t.peak_memory_bytes.map_or(cell::NONE.to_owned(), |b| cell::thousands(b >> 20));
+        let seconds = t.seconds.map_or(cell::NONE.to_owned(), |s| format!("{s:.1}"));
+        let images = t.images_per_s.map_or(cell::NONE.to_owned(), |x| cell::thousands(x.round() as u64));
+        let devices = if t.devices.is_empty() { cell::NONE.to_owned() } else { t.devices.join("; ") };
+        section.rows.push(vec![row.arm.clone(), images, mebibytes, seconds, devices]);
+    }
+    section
+}
+
+fn title_of(metric: &Metric) -> String {
+    if metric.is_accuracy() { format!("{} %", metric.name()) } else { metric.name().to_owned() }
+}
+
+fn results(title: &str, table: &Table) -> Section {
+    let mut section = Section::new(title, ["arm".to_owned(), "seeds".to_owned()]);
+    section.header.extend(columns(table).iter().map(title_of));
+    section.header.push(format!("vs {}", table.baseline));
+    section
+}
+
+fn columns(table: &Table) -> Vec<Metric> {
+    table.rows.first().map_or(Vec::new(), |row| row.metrics.iter().map(|(metric, _)| metric.clone()).collect())
+}
+
+fn result(table: &Table, row: &ArmRow) -> Vec<String> {
+    let seeds = if row.done == row.planned { row.done.to_string() } else { format!("{} of {}", row.done, row.planned) };
+    let mut cells = vec![row.arm.clone(), seeds];
+    let first = row.metrics.first().and_then(|(_, summary)| *summary);
+    for (index, (metric, summary)) in row.metrics.iter().enumerate() {
+        // What the first cell of the row says of n and divergence is not said again.
+        let same = first.zip(*summary).is_some_and(|(a, b)| (a.n, a.diverged) == (b.n, b.diverged));
+        let style = Style::of(metric);
+        let show = if index > 0 && same { cell::short } else { cell::full };
+        cells.push(show(summary.as_ref(), style));
+    }
+    cells.push(if row.is_baseline {
+        "baseline".to_owned()
+    } else {
+        cell::difference(row.difference.as_ref(), Style::of(&table.metric))
+    });
+    cells
+}
+
+fn chosen(table: &Table, choice: &Chosen) -> Vec<String> {
+    let mut point: Vec<String> = choice.values.iter().map(|axis| format!("{}={}", axis.label, axis.value)).collect();
+    if choice.complete < choice.points {
+        point.push(format!("({} of {} points done)", choice.complete, choice.points));
+    }
+    let point = point.join(" ");
+    let Some(row) = choice.row else {
+        let mut cells = vec![cell::NONE.to_owned(); columns(table).len() + 4];
+        cells[0].clone_from(&choice.arm);
+        cells[1] = point;
+        return cells;
+    };
+    let mut cells = result(table, &table.rows[row]);
+    cells[0].clone_from(&choice.arm);
+    cells.insert(1, point);
+    if !choice.is_baseline {
+        *cells.last_mut().expect("a row has cells") =
+            cell::difference(choice.difference.as_ref(), Style::of(&table.metric));
+    }
+    cells
+}
+
+fn stability(table: &Table) -> Section {
+    let header = [
+        "arm",
+        "non-finite",
+        "diverged",
+        "not trained",
+        "final loss",
+        "max grad norm",
+        "spikes %",
+        "update ratio",
+        "parameters",
+    ];
+    let mut section = Section::new("Stability", header.map(str::to_owned));
+    for row in &table.rows {
+        let of = |count: usize| format!("{count}/{}", row.done);
+        section.rows.push(vec![
+            row.arm.clone(),
+            of(row.non_finite),
+            of(row.diverged),
+            of(row.not_trained),
+            cell::short(row.final_loss.as_ref(), Style::LOSS),
+            cell::three_digits(row.largest_grad_norm),
+            cell::percent(row.spike_score),
+            cell::three_digits(row.update_ratio),
+            cell::thousands(row.parameters),
+        ]);
+    }
+    section
+}

@@ -1,0 +1,210 @@
+//! Is a run stable? Training only records; these rules are applied to the records, so that they can be changed and
+//! applied again.
+
+use reslab_record::StepRow;
+
+/// Steps that the training loss is smoothed over.
+pub const SMOOTH_STEPS: u64 = 20;
+/// Steps running that the smoothed loss must stand above its limit.
+pub const ABOVE_STEPS: u64 = 50;
+/// How far above the loss at step 0 that limit is.
+pub const ABOVE_LOSS: f64 = 0.1;
+/// Share of ln C above which a final loss is that of a network that did not train.
+pub const NOT_TRAINED_SHARE: f64 = 0.95;
+
+/// When a value is a spike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpikeRule {
+    /// How many values before it it is compared with.
+    pub window: usize,
+    /// How many of their standard deviations from their mean make a spike.
+    pub threshold: f64,
+    /// What counts.
+    pub sides: Sides,
+}
+
+/// Which way a spike goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sides {
+    /// Up.
+    Above,
+    /// Up or down.
+    Both,
+}
+
+impl SpikeRule {
+    /// OLMo-core's: more than 6 standard deviations above the mean of the 128 values before.
+    pub const OLMO_CORE: Self = Self { window: 128, threshold: 6.0, sides: Sides::Above };
+}
+
+/// The share of the values that are spikes, among those with a whole window before them; `None` where there is none.
+///
+/// The standard deviation is the sample's (n - 1). A value that is not finite is a spike; one with such a value in its
+/// window cannot be judged.
+pub fn spike_score(values: &[f64], rule: SpikeRule) -> Option<f64> {
+    let (mut judged, mut spikes) = (0_usize, 0_usize);
+    for window in values.windows(rule.window + 1) {
+        let (before, value) = (&window[..rule.window], window[rule.window]);
+        let mean = before.iter().sum::<f64>() / rule.window as f64;
+        if !mean.is_finite() {
+            continue;
+        }
+        let away = match rule.sides {
+            Sides::Above => value - mean,
+            Sides::Both => (value - mean).abs(),
+        };
+        judged += 1;
+        let limit = rule.threshold * crate::stats::standard_deviation(before, mean);
+        spikes += usize::from(away > limit || !value.is_finite());
+    }
+    if judged == 0 { None } else { Some(spikes as f64 / judged as f64) }
+}
+
+/// Whether the smoothed loss stood above the loss at step 0 + 0.1 for 50 steps running, or was not finite; `None`
+/// where step 0 is not recorded.
+pub fn diverges(rows: &[StepRow]) -> Option<bool> {
+    let limit = rows.first().filter(|row| row.step == 0)?.loss + ABOVE_LOSS;
+    let mut above_since = None;
+    for (index, row) in rows.iter().enumerate() {
+        let smoothed = smoothed_loss(&rows[..=index]);
+        if !smoothed.is_finite() || !limit.is_finite() {
+            return Some(true);
+        }
+        if smoothed <= limit {
+            above_since = None;
+        } else if row.step + 1 - *above_since.get_or_insert(row.step) >= ABOVE_STEPS {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// The mean loss of the last 20 steps of `rows`; fewer where there are not so many, NaN where there is none.
+pub fn smoothed_loss(rows: &[StepRow]) -> f64 {
+    let Some(last) = rows.last() else { return f64::NAN };
+    let window = rows.iter().rev().take_while(|row| row.step + SMOOTH_STEPS > last.step);
+    let (sum, count) = window.fold((0.0, 0_u32), |(sum, count), row| (sum + row.loss, count + 1));
+    sum / f64::from(count)
+}
+
+/// The largest gradient norm before clipping; infinite where one was not finite, `None` of no rows.
+pub fn largest_grad_norm(rows: &[StepRow]) -> Option<f64> {
+    rows.iter().map(|row| if row.grad_norm.is_finite() { row.grad_norm } else { f64::INFINITY }).reduce(f64::max)
+}
+
+/// Whether a final training loss is that of a network that did not train.
+pub fn is_not_trained(final_loss: f64, num_classes: u64) -> bool {
+    final_loss > NOT_TRAINED_SHARE * (num_classes as f64).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::{assert_close, golden, numbers};
+
+    fn rows(losses: impl IntoIterator<Item = f64>) -> Vec<StepRow> {
+        losses.into_iter().enumerate().map(|(step, loss)| row(step as u64, loss)).collect()
+    }
+
+    fn row(step: u64, loss: f64) -> StepRow {
+        StepRow {
+            step,
+            epoch: 0.0,
+            loss,
+            lr: 0.0,
+            grad_norm: loss,
+            grad_norm_attention: None,
+            grad_norm_mlp: None,
+            grad_norm_gamma: None,
+            grad_norm_embedding: None,
+            grad_norm_head: None,
+            weight_update_norm: None,
+            images_per_s: 0.0,
+            seconds: 0.0,
+        }
+    }
+
+    /// Against numpy's sliding windows (tests/golden/make_golden.py); the four settings give four different shares.
+    #[test]
+    fn spike_scores_are_numpys() {
+        let golden = golden();
+        let values = numbers(&golden["spikes"]["values"]);
+        let mut seen = Vec::new();
+        for case in golden["spikes"]["shares"].as_array().unwrap() {
+            let sides = if case["two_sided"].as_bool().unwrap() { Sides::Both } else { Sides::Above };
+            let window = case["window"].as_u64().unwrap() as usize;
+            let rule = SpikeRule { window, threshold: case["threshold"].as_f64().unwrap(), sides };
+            let got = spike_score(&values, rule).unwrap();
+            assert_close(got, case["share"].as_f64().unwrap(), 1e-15);
+            seen.push(got);
+        }
+        assert!(seen[1] > seen[0] && seen[3] <= seen[0] && seen[2] != seen[0], "the settings matter: {seen:?}");
+    }
+
+    /// By hand: before the last value of 1, 3, 1, 3, x stand mean 2 and deviation sqrt(4/3) = 1.1547.
+    #[test]
+    fn a_spike_by_hand() {
+        let rule = SpikeRule { window: 4, threshold: 2.0, sides: Sides::Above };
+        let score = |x: f64| spike_score(&[1.0, 3.0, 1.0, 3.0, x], rule);
+        assert_eq!(score(2.0 + 2.32), Some(1.0));
+        assert_eq!(score(2.0 + 2.30), Some(0.0), "with n instead of n - 1 it would be a spike: the limit is 2.0 then");
+        assert_eq!(score(-9.0), Some(0.0));
+        assert_eq!(score(f64::NAN), Some(1.0));
+        assert_eq!(spike_score(&[1.0, 3.0, 1.0, 3.0], rule), None, "no value has a whole window before it");
+        let constant = [1.0, 1.0, 1.0, 1.0, 1.0, 1.5];
+        assert_eq!(spike_score(&constant, rule), Some(0.5), "an equal value is none, a larger one is");
+    }
+
+    /// Loss 1 at step 0, limit 1.1. From step 100 on the loss is 2, so that the mean of 20 passes 1.1 when more than
+    /// 2 of them are 2: at step 102. 50 steps running end at step 151.
+    #[test]
+    fn a_run_diverges_when_its_smoothed_loss_stays_high_for_fifty_steps() {
+        let jump = |last: usize| rows((0..=last).map(|step| if step < 100 { 1.0 } else { 2.0 }));
+        assert_eq!(diverges(&jump(150)), Some(false));
+        assert_eq!(diverges(&jump(151)), Some(true));
+        assert_eq!(diverges(&jump(400)), Some(true));
+    }
+
+    #[test]
+    fn a_spike_or_a_plateau_is_no_divergence() {
+        let spike = rows((0..300).map(|step| if step == 100 { 50.0 } else { 0.5 + f64::from(step == 0) }));
+        assert_eq!(diverges(&spike), Some(false), "high for 20 steps only");
+        let plateau = rows((0..300).map(|step| if step == 0 { 2.3 } else { 2.39 }));
+        assert_eq!(diverges(&plateau), Some(false), "not trained, but not above its start + 0.1");
+        let recovers = rows((0..300).map(|step| if step % 69 > 20 { 2.5 } else { 0.3 + 0.7 * f64::from(step == 0) }));
+        assert_eq!(diverges(&recovers), Some(false), "above the limit again and again, never 50 steps running");
+    }
+
+    #[test]
+    fn steps_count_and_not_rows() {
+        let sparse = |last: u64| -> Vec<StepRow> {
+            (0..=last / 10).map(|k| row(k * 10, if k < 10 { 1.0 } else { 2.0 })).collect()
+        };
+        // Two rows per window: its mean is 1.5 at step 100 already. Steps 100 to 149 are 50; the next row is 150.
+        assert_eq!(diverges(&sparse(140)), Some(false));
+        assert_eq!(diverges(&sparse(150)), Some(true));
+        assert_close(smoothed_loss(&sparse(100)), 1.5, 1e-15);
+    }
+
+    #[test]
+    fn a_loss_that_is_not_finite_is_divergence_and_a_missing_start_is_unknown() {
+        assert_eq!(diverges(&rows([1.0, f64::NAN])), Some(true));
+        assert_eq!(diverges(&rows([f64::INFINITY])), Some(true));
+        assert_eq!(diverges(&rows([1.0, 0.9])), Some(false));
+        assert_eq!(diverges(&[]), None);
+        assert_eq!(diverges(&[row(10, 1.0)]), None);
+    }
+
+    #[test]
+    fn final_loss_and_largest_norm_by_hand() {
+        // The last 20 of 0, 1, .., 29 are 10 .. 29: mean 19.5.
+        let thirty = rows((0..30).map(f64::from));
+        assert_close(smoothed_loss(&thirty), 19.5, 1e-12);
+        assert_eq!(largest_grad_norm(&thirty), Some(29.0));
+        assert_eq!(largest_grad_norm(&rows([1.0, f64::NAN, 2.0])), Some(f64::INFINITY));
+        assert_eq!(largest_grad_norm(&[]), None);
+        assert!(smoothed_loss(&[]).is_nan());
+        // 0.95 ln 10 = 2.18746.
+        assert!(is_not_trained(2.1875, 10) && !is_not_trained(2.1874, 10));
+    }
+}

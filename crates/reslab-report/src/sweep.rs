@@ -1,0 +1,234 @@
+//! A sweep's folder, read: the plan, and of each run what the tables need.
+
+use reslab_record::{Done, Env, Failed, LayerRow, Outcome, Plan, PlannedRun, RunDir, StepRow, Timing, read_rows};
+use std::path::Path;
+
+use crate::metric::Metric;
+use crate::stability::{self, SpikeRule};
+use crate::{ReportError, mean};
+
+/// A sweep's records.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    /// The frozen plan.
+    pub plan: Plan,
+    /// Its runs, in its order.
+    pub runs: Vec<Run>,
+}
+
+/// One run's records.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// What was planned.
+    pub planned: PlannedRun,
+    /// How far it came.
+    pub status: Status,
+    /// Where it ran.
+    pub env: Option<Env>,
+    /// What time it took.
+    pub timing: Option<Timing>,
+    /// What is missing or damaged in its folder.
+    pub problems: Vec<String>,
+}
+
+/// How far a run came.
+#[derive(Debug, Clone)]
+pub enum Status {
+    /// It has a result.
+    Done(Box<Finished>),
+    /// It ended without one.
+    Failed(Failed),
+    /// It has not ended, or not begun.
+    Unfinished,
+}
+
+/// The result of a run and its classification.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Its done.json.
+    pub done: Done,
+    /// Loss or gradient norm was not finite.
+    pub non_finite: bool,
+    /// It is diverged: non-finite, or its loss stayed above its start.
+    pub diverged: bool,
+    /// It is not diverged, but its final loss is near that of a network that has learned nothing.
+    pub not_trained: bool,
+    /// Training loss over the last 20 steps, as recorded.
+    pub final_loss: Option<f64>,
+    /// Largest gradient norm before clipping; infinite where one was not finite.
+    pub largest_grad_norm: Option<f64>,
+    /// Spike score of the training loss.
+    pub spike_score: Option<f64>,
+    /// Spike score of the gradient norm.
+    pub grad_spike_score: Option<f64>,
+    /// Mean update ratio over the joins of the last third of the blocks, at the last telemetry step.
+    pub update_ratio: Option<f64>,
+}
+
+/// Reads the records under a sweep's folder; spikes by OLMo-core's rule.
+///
+/// # Errors
+/// There is no plan that can be read. What is wrong with a run's records is told in [`Run::problems`].
+pub fn read_sweep(dir: &Path) -> Result<Sweep, ReportError> {
+    read_sweep_with(dir, SpikeRule::OLMO_CORE)
+}
+
+/// Reads the records under a sweep's folder, with a rule of its own for spikes.
+///
+/// # Errors
+/// As [`read_sweep`].
+pub fn read_sweep_with(dir: &Path, rule: SpikeRule) -> Result<Sweep, ReportError> {
+    let plan = Plan::read(dir)?;
+    let runs = plan.runs.iter().map(|planned| read_run(&planned.dir(dir), planned, rule)).collect();
+    Ok(Sweep { plan, runs })
+}
+
+fn read_run(dir: &Path, planned: &PlannedRun, rule: SpikeRule) -> Run {
+    let (status, env, timing, problems) = (Status::Unfinished, None, None, Vec::new());
+    let mut run = Run { planned: planned.clone(), status, env, timing, problems };
+    let Ok(records) = RunDir::open(dir) else { return run };
+    let mut problems = Vec::new();
+    run.env = note(records.read_env().map_err(short), &mut problems).flatten();
+    run.timing = note(records.read_timing().map_err(short), &mut problems).flatten();
+    let done = note(records.read_done().map_err(short), &mut problems).flatten();
+    let failed = note(records.read_failed().map_err(short), &mut problems).flatten();
+    run.status = match (done, failed) {
+        (Some(done), _) if done.id != planned.id => {
+            problems.push("done.json: it is of another run".to_owned());
+            Status::Unfinished
+        }
+        (Some(done), _) => {
+            for (missing, name) in [(run.env.is_none(), "env.json"), (run.timing.is_none(), "timing.json")] {
+                if missing && !problems.iter().any(|p| p.starts_with(name)) {
+                    problems.push(format!("{name}: missing"));
+                }
+            }
+            Status::Done(Box::new(finish(dir, done, rule, &mut problems)))
+        }
+        (None, Some(failed)) => Status::Failed(failed),
+        (None, None) => Status::Unfinished,
+    };
+    run.problems = problems;
+    run
+}
+
+fn note<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
+    read.map_err(|problem| problems.push(problem)).ok()
+}
+
+/// An error's words without the folder, which is not the same everywhere.
+fn short(error: reslab_record::RecordError) -> String {
+    use reslab_record::RecordError::{Io, Parse};
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match error {
+        Parse { path, problem } => format!("{}: damaged: {problem}", name(&path)),
+        Io { path, action, .. } => format!("{}: cannot {action}", name(&path)),
+        other => other.to_string(),
+    }
+}
+
+fn finish(dir: &Path, done: Done, rule: SpikeRule, problems: &mut Vec<String>) -> Finished {
+    let steps = read_rows::<StepRow>(dir);
+    let layers = read_rows::<LayerRow>(dir);
+    problems.extend(steps.problem);
+    problems.extend(layers.problem);
+    let steps = steps.rows;
+
+    let stayed_high = stability::diverges(&steps);
+    if stayed_high.is_none() && done.outcome == Outcome::Finished {
+        problems.push("steps.csv: without step 0 divergence cannot be told".to_owned());
+    }
+    // A loss that overflows only in evaluation is not finite either.
+    let losses = done.metrics.iter().filter(|(name, _)| Metric::new(name.as_str()).is_loss());
+    let non_finite = done.outcome != Outcome::Finished || losses.into_iter().any(|(_, loss)| !loss.is_finite());
+    let diverged = non_finite || stayed_high == Some(true);
+    let recorded = stability::smoothed_loss(&steps);
+    let final_loss = if steps.is_empty() { done.metrics.get("train/loss").copied() } else { Some(recorded) };
+    let not_trained = !diverged && final_loss.is_some_and(|loss| stability::is_not_trained(loss, done.num_classes));
+    let losses: Vec<f64> = steps.iter().map(|row| row.loss).collect();
+    let norms: Vec<f64> = steps.iter().map(|row| row.grad_norm).collect();
+    Finished {
+        non_finite,
+        diverged,
+        not_trained,
+        final_loss,
+        largest_grad_norm: stability::largest_grad_norm(&steps),
+        spike_score: stability::spike_score(&losses, rule),
+        grad_spike_score: stability::spike_score(&norms, rule),
+        update_ratio: last_third_ratio(&layers.rows),
+        done,
+    }
+}
+
+/// The mean ratio over the joins of the last third of the blocks (at least one), at the last step of `rows`.
+fn last_third_ratio(rows: &[LayerRow]) -> Option<f64> {
+    let last = rows.last()?.step;
+    let depth = rows.iter().map(|row| row.block + 1).max()?;
+    let first = (2 * depth).div_ceil(3).min(depth - 1);
+    let of_interest = rows.iter().filter(|row| row.step == last && row.block >= first);
+    mean(&of_interest.filter_map(|row| row.ratio).filter(|ratio| ratio.is_finite()).collect::<Vec<_>>())
+}
+
+impl Run {
+    /// How a run is called in notes: `plain s0`.
+    pub fn label(&self) -> String {
+        format!("{} s{}", self.planned.arm, self.planned.seed)
+    }
+
+    /// Its result, if it has one.
+    pub fn finished(&self) -> Option<&Finished> {
+        match &self.status {
+            Status::Done(finished) => Some(finished),
+            _ => None,
+        }
+    }
+}
+
+impl Finished {
+    /// Its score: the recorded metric, or that of chance where it is diverged.
+    pub fn score(&self, metric: &Metric) -> Option<f64> {
+        if self.diverged {
+            return metric.at_chance(self.done.num_classes);
+        }
+        self.done.metrics.get(metric.name()).copied()
+    }
+
+    /// Its final training loss, or that of chance where it is diverged.
+    pub fn scored_loss(&self) -> Option<f64> {
+        if self.diverged { Some((self.done.num_classes as f64).ln()) } else { self.final_loss }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reslab_record::{Branch, LayerWriter};
+
+    /// Ratio = block, but for attention at the last step, which adds a half; so of the last third of 6 blocks (4 and 5)
+    /// it is (4 + 4.5 + 5 + 5.5) / 4 = 4.75.
+    #[test]
+    fn the_ratio_is_of_the_last_third_of_the_blocks_at_the_last_step() {
+        let rows = |depth: u64| -> Vec<LayerRow> {
+            let dir = tempfile::tempdir().unwrap();
+            LayerWriter::open(dir.path()).unwrap();
+            let path = dir.path().join("layers.csv");
+            let mut csv = String::from("step,block,branch,ratio\n");
+            for (step, block) in [0, 10].into_iter().flat_map(|step| (0..depth).map(move |block| (step, block))) {
+                let attention = block as f64 + if step == 10 { 0.5 } else { 90.0 };
+                csv += &format!("{step},{block},attention,{attention}\n{step},{block},mlp,{block}\n");
+            }
+            std::fs::write(path, csv).unwrap();
+            read_rows(dir.path()).rows
+        };
+        assert_eq!(last_third_ratio(&rows(6)), Some(4.75));
+        assert_eq!(last_third_ratio(&rows(4)), Some(3.25), "the last third of 4 blocks is block 3");
+        assert_eq!(last_third_ratio(&rows(2)), Some(1.25));
+        assert_eq!(last_third_ratio(&rows(1)), Some(0.25), "and never no block");
+        assert_eq!(last_third_ratio(&[]), None);
+        let mut undefined = rows(1);
+        for row in &mut undefined {
+            row.ratio = (row.branch == Branch::Mlp).then_some(f64::NAN);
+        }
+        assert_eq!(last_third_ratio(&undefined), None);
+    }
+}
