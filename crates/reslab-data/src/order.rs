@@ -5,7 +5,7 @@ use reslab_torch::stream;
 
 /// The order of the training images: a new permutation each epoch, cut into batches; the last incomplete batch is dropped.
 ///
-/// The permutation of an epoch comes from stream (seed, "order", [epoch]): any step can be asked for at any time, so a resumed
+/// The permutation of an epoch comes from `stream(seed, "order", [epoch])`: any step can be asked for at any time, so a resumed
 /// run replays nothing. The last permutation is kept, so steps in sequence cost no new draw.
 #[derive(Debug, Clone)]
 pub struct Order {

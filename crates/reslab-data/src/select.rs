@@ -1,6 +1,6 @@
 //! Which images of the training part are trained on and which validate: the same ones in every run.
 //!
-//! Of each class, one permutation is drawn from stream ([`SPLIT_SEED`], "split", [class]). Validation takes images from its front,
+//! Of each class, one permutation is drawn from `stream(SPLIT_SEED, "split", [class])`. Validation takes images from its front,
 //! training from its back. So neither depends on the run's seed, validation does not depend on `train_images`, and every class has its
 //! share of both: shares are rounded by largest remainders, the lower class first where they tie.
 

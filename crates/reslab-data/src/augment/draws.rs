@@ -1,6 +1,6 @@
 //! The random numbers of a step's augmentation, drawn on the host and uploaded together.
 //!
-//! Streams, all at position [step] and of the run's seed: "augment/crop" (row and column offset of each sample in turn), "augment/flip" (one
+//! Streams, all at position `[step]` and of the run's seed: "augment/crop" (row and column offset of each sample in turn), "augment/flip" (one
 //! draw per sample), "augment/mix" (which of the two, lam, partners, box). One stream per kind, so that turning one on changes no
 //! draw of another.
 
@@ -77,8 +77,8 @@ impl Mix {
 pub(super) fn cut(shape: &DataShape, lam: f64, centre: (i64, i64)) -> [i64; 4] {
     let ratio = (1.0 - lam).sqrt();
     let side = |length: i64, centre: i64| {
-        let half = (length as f64 * ratio) as i64 / 2;
-        [(centre - half).clamp(0, length), (centre + half).clamp(0, length)]
+        let cut = (length as f64 * ratio) as i64;
+        [(centre - cut / 2).clamp(0, length), (centre + (cut + 1) / 2).clamp(0, length)]
     };
     let ([top, bottom], [left, right]) = (side(shape.height, centre.0), side(shape.width, centre.1));
     [top, bottom, left, right]
