@@ -129,21 +129,21 @@ fn bytes(dir: &Path, file: &str) -> Vec<u8> {
 fn every_strategy_trains_and_leaves_a_whole_record() {
     for name in Registry::builtin().names() {
         let dir = tempfile::tempdir().unwrap();
-        let table = table(name, &[("train.steps", "40"), ("train.label_smoothing", "0.0")]);
+        let table = table(name, &[("train.steps", "80"), ("train.label_smoothing", "0.0")]);
         assert_eq!(run(&table, dir.path()), Ended::Done(Outcome::Finished), "{name}");
         let record = RunDir::open(dir.path()).unwrap();
         let done = record.read_done().unwrap().unwrap();
-        assert_eq!((done.steps, done.id.as_str(), done.seed), (40, "0123", 5), "{name}");
+        assert_eq!((done.steps, done.id.as_str(), done.seed), (80, "0123", 5), "{name}");
         let rows = reslab_record::read_rows::<StepRow>(dir.path()).rows;
-        assert_eq!(rows.len(), 40, "{name}");
+        assert_eq!(rows.len(), 80, "{name}");
         let mean = |rows: &[StepRow]| rows.iter().map(|row| row.loss).sum::<f64>() / rows.len() as f64;
-        let (first, last) = (mean(&rows[..5]), mean(&rows[35..]));
-        assert!(last < 0.9 * first, "{name}: the loss went from {first} to {last}");
+        let (first, last) = (mean(&rows[..5]), mean(&rows[75..]));
+        assert!(last < first - 0.2, "{name}: the loss went from {first} to {last}");
         assert!(done.metrics["test/top1"] > 0.15, "{name}: {:?}", done.metrics);
         let evals = reslab_record::read_rows::<reslab_record::EvalRow>(dir.path()).rows;
         assert_eq!(evals.iter().filter(|row| row.split == Split::Test).count(), 1, "{name}: test is looked at once");
         let layers = reslab_record::read_rows::<reslab_record::LayerRow>(dir.path()).rows;
-        assert_eq!(layers.len(), 14 * 4, "{name}: steps 0, 3, .. 39, four joins each");
+        assert_eq!(layers.len(), 27 * 4, "{name}: steps 0, 3, .. 78, four joins each");
         assert!(layers.iter().all(|row| row.ratio.is_some_and(|ratio| ratio.is_finite())), "{name}");
     }
 }
@@ -230,9 +230,9 @@ fn micro_batches_change_the_gradient_by_rounding_alone() {
     };
     let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     let whole = losses("1", "0.3");
-    assert!(far(&whole, &losses("4", "0.3")) < 1e-3);
-    // The control: other masks move the losses by far more than that.
-    assert!(far(&whole, &losses("4", "0.5")) > 1e-2);
+    let (rounding, masks) = (far(&whole, &losses("4", "0.3")), far(&whole, &losses("4", "0.5")));
+    // The control: other masks move the losses by far more than rounding does.
+    assert!(rounding < 1e-4 && masks > 1e-3, "rounding {rounding}, masks {masks}");
 }
 
 #[test]
