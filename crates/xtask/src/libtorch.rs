@@ -1,7 +1,8 @@
 //! libtorch below `.libtorch/` of the checkout: what is there, and putting it there so that an interruption does no harm.
 //!
-//! pip fills `.libtorch/partial/`; its two folders `torch` and `nvidia` are then renamed into place, and a marker file
-//! that says which set it is comes last. A `partial` folder found at the start is what an interrupted set-up left.
+//! pip fills `.libtorch/partial-<process>/`; its two folders `torch` and `nvidia` are then renamed into place, and a
+//! marker file that says which set it is comes last. A `partial-*` folder found at the start is what an interrupted
+//! set-up left. (Each process has its own: pip lives on for a moment when only its parent is killed.)
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::{pip, python};
 pub(crate) const VERSION: &str = "2.11.0";
 
 const MARKER: &str = "installed-set";
-const PARTIAL: &str = "partial";
+const PARTIAL: &str = "partial-";
 const TORCH: &str = "torch==2.11.0";
 
 /// Which libraries beside torch's own are installed.
@@ -75,10 +76,10 @@ impl Set {
 
     /// Download and installed size in bytes, measured.
     fn bytes(self, with_torch: bool) -> (u64, u64) {
-        let (torch, installed_torch) = if with_torch { (531_000_000, 1_240_000_000) } else { (0, 0) };
+        let (torch, installed_torch) = if with_torch { (531_000_000, 1_140_000_000) } else { (0, 0) };
         let (rest, installed_rest) = match self {
             Set::Cpu => (13_000_000, 53_000_000),
-            Set::Cuda => (1_982_000_000, 2_900_000_000),
+            Set::Cuda => (1_995_000_000, 2_840_000_000),
         };
         (torch + rest, installed_torch + installed_rest)
     }
@@ -218,11 +219,16 @@ pub(crate) fn ensure_set(home: &Path, flag: Option<Set>, driver: bool) -> Result
 
 /// A set-up that was interrupted in its very last step leaves a folder that nobody needs; one at work holds the lock.
 fn remove_leftovers(home: &Path) {
-    let partial = home.join(PARTIAL);
-    let lock = File::open(home.join("lock"));
-    if partial.exists() && lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
-        let _ = remove(&partial);
+    let leftovers = leftovers(home);
+    let free = || File::open(home.join("lock")).is_ok_and(|lock| lock.try_lock().is_ok());
+    if !leftovers.is_empty() && free() {
+        let _ = leftovers.iter().try_for_each(|folder| remove(folder));
     }
+}
+
+fn leftovers(home: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PARTIAL)).map(|entry| entry.path()).collect()
 }
 
 fn lock(home: &Path) -> Result<File> {
@@ -237,11 +243,11 @@ fn lock(home: &Path) -> Result<File> {
 
 /// Installs a set; without `with_torch` the torch folder stays and only the libraries beside it are replaced.
 fn install(home: &Path, wish: Mark, with_torch: bool) -> Result<()> {
-    let partial = home.join(PARTIAL);
-    if partial.exists() {
+    for folder in leftovers(home) {
         say("libtorch", "removing what an interrupted set-up left");
-        remove(&partial)?;
+        remove(&folder)?;
     }
+    let partial = home.join(format!("{PARTIAL}{}", std::process::id()));
     let (download, installed) = wish.set.bytes(with_torch);
     let (need, free) = (download + installed, fs4::available_space(home)?);
     let (title, here) = (wish.set.title(), size(free));
@@ -249,24 +255,24 @@ fn install(home: &Path, wish: Mark, with_torch: bool) -> Result<()> {
     say("libtorch", &format!("installing {plan} (free here: {here})"));
     ensure!(free > need, "{} are needed meanwhile, and {here} are free in {}", size(need), home.display());
 
-    let python = python::find(&home.join("venv"))?;
-    let site = partial.join("site");
+    let python = python::find(&partial.join("venv"))?;
     let wheels = wish.set.wheels(with_torch);
-    pip::install(&python, &wheels, &site, &partial.join("temporary"), need)?;
-    settle(home, &site, wish)?;
+    pip::install(&python, &wheels, &partial.join("site"), &partial.join("temporary"), need)?;
+    settle(home, &partial, wish)?;
     say("libtorch", &format!("{VERSION}, {title}: installed in .libtorch/torch"));
     Ok(())
 }
 
 /// Puts what pip made in the place of what is there. Between any two lines here an interruption leaves something that
 /// [`inspect`] does not take for complete, or that is.
-fn settle(home: &Path, site: &Path, wish: Mark) -> Result<()> {
+fn settle(home: &Path, partial: &Path, wish: Mark) -> Result<()> {
+    let site = &partial.join("site");
     let with_torch = site.join("torch").is_dir();
     if with_torch {
         check(&site.join("torch")).context("the wheel that pip installed cannot be used")?;
     }
     check_cuda_runtime(site).context("the wheels that pip installed cannot be used")?;
-    let old = home.join(PARTIAL).join("old");
+    let old = partial.join("old");
     fs::create_dir_all(&old)?;
     let marker = home.join(MARKER);
     if marker.exists() {
@@ -277,7 +283,7 @@ fn settle(home: &Path, site: &Path, wish: Mark) -> Result<()> {
         replace(home, site, &old, "torch")?;
     }
     write_marker(home, wish)?;
-    remove(&home.join(PARTIAL))
+    remove(partial)
 }
 
 fn replace(home: &Path, site: &Path, old: &Path, name: &str) -> Result<()> {

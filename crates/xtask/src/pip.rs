@@ -32,7 +32,8 @@ pub(crate) fn install(python: &Python, packages: &[&str], target: &Path, scratch
     let mut command = Command::new(&python.exe);
     command.args(arguments(python.version, packages, target));
     // A user's own settings of these would contradict --target.
-    command.envs([("PIP_USER", "0"), ("PIP_REQUIRE_VIRTUALENV", "0"), ("PYTHONUNBUFFERED", "1")]);
+    command.envs([("PIP_USER", "0"), ("PIP_REQUIRE_VIRTUALENV", "0"), ("PIP_ROOT_USER_ACTION", "ignore")]);
+    command.env("PYTHONUNBUFFERED", "1");
     command.env("TMPDIR", scratch).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().with_context(|| format!("{} could not be started", python.exe.display()))?;
     let watched = scratch.parent().unwrap_or(scratch);

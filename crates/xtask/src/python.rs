@@ -48,7 +48,7 @@ pub(crate) fn find(venv: &Path) -> Result<Python> {
         Choice::Pip(probe) => Ok(Python { exe: probe.exe, version: probe.version }),
         Choice::Venv(probe) => {
             let exe = venv.join("bin/python");
-            say("python", "has no pip: making a virtual environment for it in .libtorch/venv");
+            say("python", "has no pip: making a virtual environment to get it from");
             let mut command = Command::new(&probe.exe);
             let status = command.args(["-m", "venv", "--clear"]).arg(venv).status();
             let status = status.with_context(|| format!("{} could not be started", probe.exe.display()))?;

@@ -16,7 +16,7 @@ pub(crate) fn draws() -> bool {
 
 /// A bar of bytes; hidden without a terminal.
 pub(crate) fn bar(total: u64) -> ProgressBar {
-    let style = "{spinner} [{elapsed}] {bar:30} {bytes} of {total_bytes}  {wide_msg}";
+    let style = "{spinner} [{elapsed}] {bar:30} {decimal_bytes} of {decimal_total_bytes}  {wide_msg}";
     let style = ProgressStyle::with_template(style).expect("the template is valid");
     let target = if draws() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(Some(total), target);

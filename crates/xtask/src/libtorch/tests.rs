@@ -119,22 +119,22 @@ fn the_wanted_set_follows_the_flag_then_the_past_then_the_machine() {
 fn settling_replaces_what_is_there_and_marks_it_last() {
     let home = home_with(Set::Cpu);
     write(&home.path().join("torch/old-file"), "");
-    let site = home.path().join("partial/site");
-    lay_torch(&site.join("torch"), "2.11.0+cu130");
-    lay_nvidia(&site.join("nvidia"), Set::Cuda);
-    settle(home.path(), &site, mark(Set::Cuda, false)).unwrap();
+    let partial = home.path().join("partial-1");
+    lay_torch(&partial.join("site/torch"), "2.11.0+cu130");
+    lay_nvidia(&partial.join("site/nvidia"), Set::Cuda);
+    settle(home.path(), &partial, mark(Set::Cuda, false)).unwrap();
     assert_eq!(inspect(home.path()), State::Ready(mark(Set::Cuda, false)));
-    assert!(!home.path().join("torch/old-file").exists() && !home.path().join("partial").exists());
+    assert!(!home.path().join("torch/old-file").exists() && !home.path().join("partial-1").exists());
     assert_eq!(fs::read_to_string(home.path().join(MARKER)).unwrap(), "cuda\n");
 }
 
 #[test]
 fn a_wrong_wheel_is_not_put_in_place() {
     let home = home_with(Set::Cpu);
-    let site = home.path().join("partial/site");
-    lay_torch(&site.join("torch"), "2.12.0+cu130");
-    lay_nvidia(&site.join("nvidia"), Set::Cpu);
-    let error = format!("{:#}", settle(home.path(), &site, mark(Set::Cpu, false)).unwrap_err());
+    let partial = home.path().join("partial-1");
+    lay_torch(&partial.join("site/torch"), "2.12.0+cu130");
+    lay_nvidia(&partial.join("site/nvidia"), Set::Cpu);
+    let error = format!("{:#}", settle(home.path(), &partial, mark(Set::Cpu, false)).unwrap_err());
     assert!(error.contains("2.12.0"), "{error}");
     assert_eq!(inspect(home.path()), State::Ready(mark(Set::Cpu, false)));
 }
@@ -146,14 +146,14 @@ fn a_switch_that_is_cut_off_is_never_taken_for_what_it_is_not() {
     let home = home_with(Set::Cpu);
     let path = home.path();
     write_marker(path, mark(Set::Cpu, false)).unwrap();
-    lay_nvidia(&path.join("partial/site/nvidia"), Set::Cuda);
-    fs::create_dir_all(path.join("partial/old")).unwrap();
+    lay_nvidia(&path.join("partial-1/site/nvidia"), Set::Cuda);
+    fs::create_dir_all(path.join("partial-1/old")).unwrap();
 
     fs::remove_file(path.join(MARKER)).unwrap();
     assert_eq!(inspect(path), State::Ready(mark(Set::Cpu, false)));
-    fs::rename(path.join("nvidia"), path.join("partial/old/nvidia")).unwrap();
+    fs::rename(path.join("nvidia"), path.join("partial-1/old/nvidia")).unwrap();
     assert!(problem(inspect(path)).contains("libcudart"));
-    fs::rename(path.join("partial/site/nvidia"), path.join("nvidia")).unwrap();
+    fs::rename(path.join("partial-1/site/nvidia"), path.join("nvidia")).unwrap();
     assert_eq!(inspect(path), State::Ready(mark(Set::Cuda, false)));
 }
 
@@ -161,10 +161,10 @@ fn a_switch_that_is_cut_off_is_never_taken_for_what_it_is_not() {
 fn a_ready_set_is_left_alone_marked_and_cleared_of_leftovers() {
     let home = home_with(Set::Cpu);
     write(&home.path().join("lock"), "");
-    write(&home.path().join("partial/site/torch/half"), "");
+    write(&home.path().join("partial-1/site/torch/half"), "");
     ensure_set(home.path(), None, false).unwrap();
     assert_eq!(fs::read_to_string(home.path().join(MARKER)).unwrap(), "cpu\n");
-    assert!(!home.path().join("partial").exists());
+    assert!(!home.path().join("partial-1").exists());
     ensure_set(home.path(), Some(Set::Cpu), true).unwrap();
     assert_eq!(inspect(home.path()), State::Ready(mark(Set::Cpu, true)));
 }
@@ -172,10 +172,10 @@ fn a_ready_set_is_left_alone_marked_and_cleared_of_leftovers() {
 #[test]
 fn leftovers_of_a_set_up_at_work_stay() {
     let home = home_with(Set::Cpu);
-    write(&home.path().join("partial/site/torch/half"), "");
+    write(&home.path().join("partial-1/site/torch/half"), "");
     let _lock = lock(home.path()).unwrap();
     ensure_set(home.path(), None, false).unwrap();
-    assert!(home.path().join("partial/site/torch/half").exists());
+    assert!(home.path().join("partial-1/site/torch/half").exists());
 }
 
 #[test]
