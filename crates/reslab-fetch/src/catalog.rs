@@ -1,6 +1,6 @@
 //! What is published: names, sizes, sha256 and addresses of every data set that is not embedded.
 //!
-//! Sums of downloads are those of the official addresses, as also pinned by TensorFlow Datasets, torchvision and others;
+//! Sums of downloads are those of the official addresses, as also pinned by TensorFlow Datasets and others;
 //! sums of contents are of the uncompressed files, so that a copy compressed by somebody else (Debian) checks too.
 
 /// One file that a loader reads, as it is when uncompressed.

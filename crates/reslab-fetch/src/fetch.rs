@@ -163,7 +163,7 @@ fn unpack(
     for entry in tar.entries().map_err(|error| wrong(error.to_string()))? {
         let mut entry = entry.map_err(|error| wrong(error.to_string()))?;
         let path = entry.path().map_err(|error| wrong(error.to_string()))?;
-        // Only the last part of the name is used, and only if it is one that we look for: no entry can leave the folder.
+        // Only the last part of the name is used, if it is one that we look for: no entry can leave the folder.
         let name = path.file_name().and_then(|name| name.to_str());
         let Some(file) = dataset.files.iter().find(|file| Some(file.name) == name) else {
             continue;

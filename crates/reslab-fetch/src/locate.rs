@@ -13,7 +13,7 @@ use crate::error::{FetchError, Looked, ways};
 /// Where Debian's `dataset-*` packages put their folders; the caller adds it to [`Sources::dirs`].
 pub const DEBIAN_DIR: &str = "/usr/share/datasets";
 
-/// A bare folder's files are told from another data set's of the same names by the sum of the smallest, up to this size.
+/// A bare folder's files are told from another data set's of the same names by the sum of the smallest, if no larger.
 const CHEAP_TO_HASH: u64 = 1 << 20;
 
 /// Where to look, and whether to go to the network. Built where the user's folders and environment are read.

@@ -1,4 +1,4 @@
-//! libtorch below `.libtorch/` of the checkout: what is there, and putting it there so that an interruption does no harm.
+//! libtorch below `.libtorch/` of the checkout: what is there, and how it gets there unharmed by interruptions.
 //!
 //! pip fills `.libtorch/partial-<process>/`; its two folders `torch` and `nvidia` are then renamed into place, and a
 //! marker file that says which set it is comes last. A `partial-*` folder found at the start is what an interrupted

@@ -87,7 +87,9 @@ fn choose(probes: &[Probe]) -> Result<Choice> {
         (None, Some(probe)) => {
             let found = format!("{}.{}", probe.version.0, probe.version.1);
             bail!(
-                "libtorch comes as a Python wheel, which takes Python {major}.{minor} or newer to unpack, and the newest found is {found}"
+                "libtorch comes as a Python wheel, which takes Python {major}.{minor} or newer to unpack, \
+                 and {} is {found}",
+                probe.exe.display()
             )
         }
         (None, None) => {
