@@ -152,9 +152,10 @@ fn frame_errors(file: &SweepFile, points: &[Point]) -> Vec<SweepError> {
             names.push(name);
         }
     }
-    // Without arms, or with broken ones, the names are not known: their own errors come first.
-    let is_known = names.contains(baseline)
+    // A broken arm has no points: its own errors say what to do, not one about the baseline.
+    let is_broken = file.problems.iter().any(|p| p.arm.as_ref() == Some(baseline))
         || file.arms.iter().any(|arm| arm.name == *baseline && points.iter().all(|p| p.family != arm.name));
+    let is_known = names.contains(baseline) || is_broken;
     if !baseline.is_empty() && !names.is_empty() && !is_known {
         let near = hint(baseline, names.iter().map(String::as_str));
         let problem = format!("no arm \"{baseline}\"{near} (arms: {})", names.join(", "));

@@ -95,11 +95,13 @@ mod tests {
         assert_eq!(base, run_id(&config, 0, &Target { versions: [("reslab".into(), "9".into())].into(), ..target() }));
     }
 
-    /// The hash is part of every record: a change of it would orphan all results. The text hashed is pinned here, with the id that
-    /// `printf '...' | sha256sum` gives for it.
+    /// An id is part of every record: a change of it would orphan all results. Expected value:
+    /// `printf 'reslab run 1\n{"config":{"optim":{"lr":1e-3}},"device_kind":"cpu","seed":3,"threads":1}' | sha256sum`.
     #[test]
     fn the_canonical_text_is_pinned() {
         let value = "b = [1.5, 2.0, 1e-5]\na = { y = true, x = \"q\\\"\" }".parse::<toml::Table>().unwrap();
         assert_eq!(canonical(&Value::Table(value)), r#"{"a":{"x":"q\"","y":true},"b":[1.5e0,2,1e-5]}"#);
+        let id = run_id(&"optim.lr = 0.001".parse().unwrap(), 3, &target());
+        assert_eq!(id, "1e9e2e69cea8ec3d");
     }
 }

@@ -192,16 +192,9 @@ pub(crate) fn get<'a>(map: &'a Map, key: &str) -> Option<&'a Node> {
     }
 }
 
-/// The file that `key`, or the nearest table around it, stands in.
+/// The file that `key` stands in; none for a key that is missing.
 pub(crate) fn origin_of(map: &Map, key: &str) -> Option<Arc<str>> {
-    let mut at = key;
-    loop {
-        if let Some(node) = get(map, at) {
-            // Of a missing key the table tells only where *some* of it stands: that is not where the key belongs.
-            return (at == key).then(|| node.origin.clone());
-        }
-        at = at.rsplit_once('.')?.0;
-    }
+    get(map, key).map(|node| node.origin.clone())
 }
 
 /// A document that holds only `node`, at a dotted path.

@@ -7,8 +7,9 @@ use crate::error::SweepError;
 use crate::keys::RUN_TABLES;
 use crate::names::labels;
 use crate::node::{self, Map, Node};
+use crate::reader::Arm;
 use crate::set;
-use crate::source::{Arm, SweepFile};
+use crate::source::SweepFile;
 
 /// The most points that one arm may have; more is a slip of the pen.
 const MOST: usize = 10_000;

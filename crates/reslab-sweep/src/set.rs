@@ -30,9 +30,10 @@ pub(crate) fn parse(entry: &str) -> Result<Map, SweepError> {
     }
 }
 
+/// A word of a file: a name, a path, or an arm with its axes, `layer_scale[init=1e-5]`.
 fn is_word(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_alphabetic())
-        && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+:".contains(c))
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+:[]=,".contains(c))
 }
 
 /// Puts `node` in the place of the document's one value.
@@ -61,6 +62,7 @@ mod tests {
             ("\"optim.lr\"=2.0", "optim.lr = 2.0"),
             ("train.precision=fp32", "train.precision = \"fp32\""),
             ("metric=test/top1", "metric = \"test/top1\""),
+            ("baseline=ls[init=1e-5,lr=3]", "baseline = \"ls[init=1e-5,lr=3]\""),
             ("x=\"a b\"", "x = \"a b\""),
             ("seeds=[0, 1]", "seeds = [0, 1]"),
             ("flag=true", "flag = true"),

@@ -1,0 +1,71 @@
+//! The plan, frozen: written under the sweep's lock, an older one kept, runs that are known left where they are.
+
+use std::fs;
+use std::path::Path;
+
+use reslab_record::{Plan, PlannedRun, RecordError, RunLock};
+
+/// A plan as it stands on disk now, and what it changed there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frozen {
+    /// The plan; a run whose id was known keeps the folder that it has.
+    pub plan: Plan,
+    /// Runs that the folder's plan did not have before.
+    pub added: Vec<PlannedRun>,
+    /// How many runs it had already.
+    pub kept: usize,
+    /// Runs that it had and has no more: their records stay, the tables leave them out.
+    pub removed: Vec<PlannedRun>,
+    /// Whether the folder had no plan before.
+    pub is_new: bool,
+}
+
+/// Writes `plan.toml` into the sweep's folder, which is made if need be.
+///
+/// # Errors
+/// Another process is at the plan, the plan that is there cannot be read, or a file cannot be written.
+pub fn freeze(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
+    fs::create_dir_all(sweep).map_err(|source| RecordError::Io {
+        path: sweep.to_owned(),
+        action: "create the folder",
+        source,
+    })?;
+    let _lock = RunLock::acquire(sweep)?;
+    let old = if Plan::path(sweep).exists() { Some(Plan::read(sweep)?) } else { None };
+    let mut plan = plan.clone();
+    let folders = folders(sweep);
+    for run in &mut plan.runs {
+        keep_folder(run, old.as_ref(), &folders);
+    }
+    plan.write(sweep)?;
+    let has = |runs: &[PlannedRun], id: &str| runs.iter().any(|run| run.id == id);
+    let before = old.as_ref().map_or(&[][..], |old| &old.runs);
+    let added: Vec<PlannedRun> = plan.runs.iter().filter(|run| !has(before, &run.id)).cloned().collect();
+    let removed = before.iter().filter(|run| !has(&plan.runs, &run.id)).cloned().collect();
+    let kept = plan.runs.len() - added.len();
+    Ok(Frozen { plan, added, kept, removed, is_new: old.is_none() })
+}
+
+/// The folders of runs that are there, by name.
+fn folders(sweep: &Path) -> Vec<String> {
+    let entries = fs::read_dir(sweep.join("runs")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// A run is its id: under a new arm's name, or taken up again after it was left out, it goes on in the folder that it has.
+fn keep_folder(run: &mut PlannedRun, old: Option<&Plan>, folders: &[String]) {
+    let known = old.and_then(|old| old.runs.iter().find(|known| known.id == run.id));
+    if let Some(known) = known {
+        run.folder.clone_from(&known.folder);
+        return;
+    }
+    let end = format!("-s{}-{}", run.seed, &run.id[..8.min(run.id.len())]);
+    let own = run.folder.strip_prefix("runs/").unwrap_or("").to_owned();
+    if !folders.contains(&own)
+        && let Some(found) = folders.iter().find(|name| name.ends_with(&end))
+    {
+        run.folder = format!("runs/{found}");
+    }
+}

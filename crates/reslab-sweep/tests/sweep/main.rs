@@ -1,0 +1,13 @@
+//! The crate from outside: sweep files in temporary folders, a fake check in the place of the model, shell scripts in the
+//! place of runs.
+
+mod common;
+mod configs;
+mod estimate;
+mod execute;
+mod freeze;
+mod identity;
+mod names;
+mod plan;
+mod refusals;
+mod stop;
