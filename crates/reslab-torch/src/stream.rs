@@ -6,8 +6,8 @@
 //! drawing from another: a resumed run replays nothing. libtorch's global generator is never drawn from. Transcendental
 //! functions come from crate `libm`, so that machines agree bit by bit.
 
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
 /// Separates these keys from any other use of the same hash; counts up if the meaning of a stream ever changes.
