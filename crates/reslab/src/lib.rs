@@ -1,1 +1,62 @@
 //! The residual-scaling lab: which way of joining a branch to the residual stream keeps a deep vision transformer trainable?
+//!
+//! This crate is the command line: it parses, calls the other crates, and prints. It alone reads the environment, the
+//! user's folders and the terminal. A program with strategies of its own is three lines:
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     reslab::run(reslab::Registry::builtin()) // .with(&MY_VARIANT)
+//! }
+//! ```
+
+mod cli;
+mod columns;
+mod commands;
+mod devices;
+mod environment;
+mod execution;
+mod forecast;
+mod matmul;
+mod outcome;
+mod planning;
+mod probing;
+mod signals;
+mod sources;
+mod tables;
+mod terminal;
+mod watch;
+
+pub use reslab_residual::Registry;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use commands::{
+    bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, run as run_one, strategies, sweep,
+};
+use std::process::ExitCode;
+
+/// The whole program, with these strategies: reads the arguments, does what they say, and hands back the exit code.
+pub fn run(registry: Registry) -> ExitCode {
+    // clap itself ends the program after --help (0) and on bad usage (2).
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        Command::Sweep(arguments) => sweep::run(arguments, &registry),
+        Command::Plan(arguments) => plan::run(arguments, &registry),
+        Command::Run(arguments) => run_one::run(arguments, &registry),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Strategies(arguments) => strategies::run(arguments, &registry),
+        Command::Data(arguments) => data::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments, &registry),
+        Command::Init(arguments) => init::run(arguments),
+        Command::ConfigDocs(arguments) => config_docs::run(arguments, &registry),
+        Command::ExecRun(arguments) => exec_run::run(arguments, &registry),
+        Command::ExecProbe(arguments) => exec_probe::run(arguments, &registry),
+    };
+    let exit = outcome.unwrap_or_else(|error| {
+        let (lines, exit) = outcome::explain(&error);
+        lines.iter().for_each(terminal::error);
+        exit
+    });
+    exit.into()
+}

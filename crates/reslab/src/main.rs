@@ -1,2 +1,4 @@
-//! reslab.
-fn main() {}
+//! The program `reslab` with its own strategies.
+fn main() -> std::process::ExitCode {
+    reslab::run(reslab::Registry::builtin())
+}

@@ -1,0 +1,51 @@
+//! `reslab exec-run` (hidden): one run of a sweep, started by the sweep; one JSON line per event on standard output.
+//! Standard error is the run's log.
+
+use crate::execution::{Ran, Site, execute};
+use crate::outcome::{Exit, Usage};
+use crate::signals::{self, STOP, STOPPING, Second};
+use crate::sources::DataOptions;
+use anyhow::Result;
+use reslab_record::{Plan, Progress};
+use reslab_residual::Registry;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+/// Arguments of `exec-run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The sweep's folder
+    #[arg(long)]
+    sweep: PathBuf,
+    /// The run's id
+    #[arg(long)]
+    id: String,
+    /// The device
+    #[arg(long)]
+    device: String,
+    #[command(flatten)]
+    data: DataOptions,
+}
+
+pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
+    signals::watch(Second::Ends);
+    let plan = Plan::read(&arguments.sweep)?;
+    let run = plan.runs.iter().find(|run| run.id == arguments.id);
+    let run = run.ok_or_else(|| Usage::new(format!("{}: no run {}", arguments.sweep.display(), arguments.id)))?;
+    let site = Site { device: &arguments.device, dir: run.dir(&arguments.sweep), sources: arguments.data.sources() };
+    Ok(match execute(run, &site, registry, &mut tell)? {
+        Ran::Done(_) => Exit::Done,
+        Ran::Interrupted => Exit::Signal(STOP.signal().unwrap_or(libc::SIGTERM)),
+        Ran::Elsewhere => Exit::Locked,
+        Ran::Failed(_) => Exit::Failed,
+    })
+}
+
+/// One line. Where nobody listens any more the sweep is gone: the run saves and stops.
+pub(crate) fn tell(event: &Progress) {
+    let mut out = std::io::stdout().lock();
+    if writeln!(out, "{}", event.to_line()).and_then(|()| out.flush()).is_err() {
+        STOPPING.store(true, Ordering::SeqCst);
+    }
+}

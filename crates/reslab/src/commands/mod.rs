@@ -1,0 +1,14 @@
+//! The commands, one file each.
+
+pub(crate) mod bench;
+pub(crate) mod config_docs;
+pub(crate) mod data;
+pub(crate) mod doctor;
+pub(crate) mod exec_probe;
+pub(crate) mod exec_run;
+pub(crate) mod init;
+pub(crate) mod plan;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod strategies;
+pub(crate) mod sweep;

@@ -1,0 +1,53 @@
+//! `reslab report DIR`: the tables, rebuilt from the records.
+
+use crate::outcome::{Exit, Usage};
+use crate::terminal::{note, say};
+use anyhow::Result;
+use clap::ValueEnum;
+use reslab_report::{Options, read_sweep, table, write_tables};
+use std::path::PathBuf;
+
+/// Arguments of `report`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The sweep's folder
+    dir: PathBuf,
+    /// Print the table in this form
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Compare by this metric [default: the plan's]
+    #[arg(long)]
+    metric: Option<String>,
+    /// Compare with this arm [default: the plan's]
+    #[arg(long)]
+    baseline: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Md,
+    Csv,
+    Tex,
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
+    let sweep = read_sweep(&arguments.dir).map_err(Usage::new)?;
+    let options = Options { metric: arguments.metric.clone(), baseline: arguments.baseline.clone() };
+    let table = table(&sweep, &options).map_err(Usage::new)?;
+    let text = match arguments.format {
+        Format::Text => table.to_text(),
+        Format::Md => table.to_markdown(),
+        Format::Csv => table.to_csv(),
+        Format::Tex => table.to_tex(),
+        Format::Json => table.to_json(),
+    };
+    say(text.trim_end());
+    // The files follow the plan; another metric or baseline is for this look only.
+    if options == Options::default() {
+        write_tables(&arguments.dir)?;
+        note(format_args!("wrote the tables of {}", arguments.dir.display()));
+    }
+    Ok(Exit::Done)
+}

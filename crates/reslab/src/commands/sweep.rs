@@ -1,0 +1,267 @@
+//! `reslab sweep FILE`: plan, estimate, run, resume, report.
+
+use super::data::ensure;
+use super::plan::show;
+use crate::devices::default_jobs;
+use crate::forecast::forecast;
+use crate::outcome::{Exit, Usage};
+use crate::planning::{FileOptions, Fit, Planned, Selection};
+use crate::probing::{run_command, slots};
+use crate::signals::{self, STOP, Second};
+use crate::sources::DataOptions;
+use crate::tables::{print_table, refresh_tables};
+use crate::terminal::{note, say, warn};
+use crate::watch::{Ending, Watch};
+use anyhow::Result;
+use reslab_record::{Plan, PlannedRun};
+use reslab_residual::Registry;
+use reslab_sweep::{Estimate, Event, Job, OnFailure, Retry, Skip, Slot, Summary, execute, filter, freeze, pending};
+use std::path::{Path, PathBuf};
+
+/// Arguments of `sweep`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    file: FileOptions,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    data: DataOptions,
+    /// Runs at once per device [default: CPU: cores / threads; CUDA: 1]
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    jobs: Option<usize>,
+    /// The folder that the sweep's own folder goes into [default: results]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Show what would run, and start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// When a run fails, let the others save and stop
+    #[arg(long)]
+    fail_fast: bool,
+    /// Start only runs that failed, whatever the reason
+    #[arg(long)]
+    retry_failed: bool,
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "must be at least 1".to_owned())
+}
+
+pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
+    let planned = arguments.file.plan(registry, Fit::Required)?;
+    if let Some(line) = planned.file.announcement() {
+        note(line);
+    }
+    let runs = planned.pick(&arguments.selection)?;
+    let dir = planned.folder(arguments.out.as_deref());
+    if arguments.dry_run {
+        return dry_run(&planned, &runs, &dir, arguments, registry);
+    }
+    if let Some(exit) = all_done(&planned, &runs, &dir)? {
+        return Ok(exit);
+    }
+    // ---- the data, before anything is written
+    let todo = pending(&dir, &known_folders(&dir, &runs), arguments.retry());
+    for dataset in datasets(&todo) {
+        ensure(&dataset, &arguments.data.sources())?;
+    }
+    // ---- the plan
+    let frozen = freeze(&planned.plan, &dir)?;
+    let runs = filter(&frozen.plan, &arguments.selection.arm, &arguments.selection.seeds)
+        .map_err(|errors| Usage::all(errors.0))?;
+    tell_changes(&frozen, &dir);
+    // ---- estimate, runs, table
+    let sweep = Sweep { dir: &dir, runs: &runs, slots: arguments.slots(&planned), arguments };
+    sweep.go(registry)
+}
+
+impl Arguments {
+    fn retry(&self) -> Retry {
+        if self.retry_failed { Retry::FailedOnly } else { Retry::Pending }
+    }
+
+    fn slots(&self, planned: &Planned) -> Vec<Slot> {
+        let jobs = self.jobs.unwrap_or_else(|| default_jobs(&planned.devices, self.file.threads as usize));
+        slots(&planned.devices, jobs)
+    }
+}
+
+fn dry_run(
+    planned: &Planned,
+    runs: &[PlannedRun],
+    dir: &Path,
+    arguments: &Arguments,
+    registry: &Registry,
+) -> Result<Exit> {
+    show(planned, runs, registry)?;
+    let todo = pending(dir, &known_folders(dir, runs), arguments.retry());
+    say(format_args!("{} of them would start now, in {}", todo.len(), dir.display()));
+    Ok(Exit::Done)
+}
+
+/// The runs, each in the folder that a plan on disk already gave it.
+fn known_folders(dir: &Path, runs: &[PlannedRun]) -> Vec<PlannedRun> {
+    let old = Plan::read(dir).map(|plan| plan.runs).unwrap_or_default();
+    let known = |run: &PlannedRun| old.iter().find(|known| known.id == run.id);
+    runs.iter().map(|run| known(run).unwrap_or(run).clone()).collect()
+}
+
+/// Where all runs of a plan that says the same are done, nothing is written, not even the plan: the folder may be
+/// a published one.
+fn all_done(planned: &Planned, runs: &[PlannedRun], dir: &Path) -> Result<Option<Exit>> {
+    let Ok(old) = Plan::read(dir) else { return Ok(None) };
+    if !says_the_same(&old, &planned.plan) || !known_folders(dir, runs).iter().all(|run| is_done(run, dir)) {
+        return Ok(None);
+    }
+    note(format_args!(
+        "all {} runs are done, in {}; nothing was started. `--out DIR` runs them anew elsewhere, \
+         `reslab reproduce {}` says which cells agree",
+        runs.len(),
+        dir.display(),
+        dir.display()
+    ));
+    print_table(dir)?;
+    Ok(Some(Exit::Done))
+}
+
+fn is_done(run: &PlannedRun, dir: &Path) -> bool {
+    run.dir(dir).join("done.json").exists()
+}
+
+/// Whether two plans have the same runs under the same names, and compare them in the same way.
+fn says_the_same(old: &Plan, new: &Plan) -> bool {
+    let runs = |plan: &Plan| plan.runs.iter().map(|run| (run.id.clone(), run.arm.clone())).collect::<Vec<_>>();
+    let asks = |plan: &Plan| (plan.baseline.clone(), plan.metric.clone(), plan.select.clone(), plan.question.clone());
+    runs(old) == runs(new) && asks(old) == asks(new)
+}
+
+fn datasets(runs: &[PlannedRun]) -> Vec<String> {
+    let mut names: Vec<String> =
+        runs.iter().filter_map(|run| run.config.get("data")?.get("dataset")?.as_str().map(str::to_owned)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn tell_changes(frozen: &reslab_sweep::Frozen, dir: &Path) {
+    if frozen.is_new || (frozen.added.is_empty() && frozen.removed.is_empty()) {
+        return;
+    }
+    note(format_args!(
+        "{}: the plan changed: {} runs are new, {} are kept, {} are left out of the table (their records stay)",
+        dir.display(),
+        frozen.added.len(),
+        frozen.kept,
+        frozen.removed.len()
+    ));
+}
+
+/// A sweep whose plan is on disk.
+struct Sweep<'a> {
+    dir: &'a Path,
+    runs: &'a [PlannedRun],
+    slots: Vec<Slot>,
+    arguments: &'a Arguments,
+}
+
+impl Sweep<'_> {
+    fn go(&self, registry: &Registry) -> Result<Exit> {
+        signals::watch(Second::IsHeard);
+        let todo = pending(self.dir, self.runs, self.arguments.retry());
+        let done = self.runs.iter().filter(|run| is_done(run, self.dir)).count();
+        note(format_args!("{}: {} runs, {done} done, {} to start", self.dir.display(), self.runs.len(), todo.len()));
+        let estimate = match todo.is_empty() {
+            true => None,
+            false => Some(forecast(&todo, &self.slots, &self.arguments.data, registry)?),
+        };
+        if let Some(signal) = STOP.signal() {
+            return Ok(Exit::Signal(signal));
+        }
+        if let Some(estimate) = &estimate {
+            note(format_args!("estimate: {estimate}"));
+        }
+        let summary = self.execute(&todo, estimate.as_ref());
+        self.finish(&summary, estimate.as_ref())
+    }
+
+    fn execute(&self, todo: &[PlannedRun], estimate: Option<&Estimate>) -> Summary {
+        let job = Job {
+            sweep: self.dir,
+            runs: self.runs,
+            slots: &self.slots,
+            on_failure: if self.arguments.fail_fast { OnFailure::StopAll } else { OnFailure::GoOn },
+            retry: self.arguments.retry(),
+        };
+        let mut watch = Watch::new(todo.iter().enumerate().map(|(index, run)| {
+            let seconds = estimate.and_then(|estimate| estimate.run_seconds.get(index).copied().flatten());
+            (run.id.clone(), label(run), seconds.unwrap_or(1.0))
+        }));
+        let start = |run: &PlannedRun, slot: &Slot| run_command(self.dir, run, &slot.device, &self.arguments.data);
+        let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch), &STOP);
+        watch.close();
+        summary
+    }
+
+    fn hear(&self, event: &Event, watch: &mut Watch) {
+        match event {
+            Event::Started { run, device } => watch.started(&run.id, device),
+            Event::Progress { run, progress } => watch.progress(&run.id, progress),
+            Event::Finished { run, outcome } => {
+                watch.ended(&run.id, &Ending::Done(*outcome));
+                refresh_tables(self.dir, watch);
+            }
+            Event::Failed { run, failed, log } => {
+                let first = failed.message.lines().next().unwrap_or_default();
+                watch.ended(&run.id, &Ending::Failed(format!("{}: {first}; see {}", failed.class, log.display())));
+                refresh_tables(self.dir, watch);
+            }
+            Event::Interrupted { run } => watch.ended(&run.id, &Ending::Stopped),
+            Event::Skipped { run, why: Skip::Elsewhere } => {
+                watch.note(&format!("{}: another process is at it", label(run)));
+            }
+            Event::Skipped { run, why: Skip::Failed(failed) } => {
+                let first = failed.message.lines().next().unwrap_or_default();
+                watch.note(&format!(
+                    "{}: failed before ({}: {first}); --retry-failed tries again",
+                    label(run),
+                    failed.class
+                ));
+            }
+            Event::Skipped { .. } => {}
+            Event::Stopping => watch.note("stopping: runs save and end; once more ends them at once"),
+        }
+    }
+
+    fn finish(&self, summary: &Summary, estimate: Option<&Estimate>) -> Result<Exit> {
+        if summary.finished + summary.non_finite + summary.done_before > 0 {
+            reslab_report::write_tables(self.dir)?;
+            print_table(self.dir)?;
+        }
+        note(format_args!("{}: {summary}", self.dir.display()));
+        let complete = summary.interrupted + summary.not_started + summary.elsewhere == 0;
+        if let Some(line) = estimate.filter(|_| complete).and_then(|e| e.beside(summary.wall.as_secs_f64())) {
+            note(line);
+        }
+        for run in &summary.failed {
+            let message = run.failed.message.replace('\n', "\n    ");
+            warn(format_args!(
+                "{}-s{} failed ({}): {message}\n    log: {}",
+                run.arm,
+                run.seed,
+                run.failed.class,
+                run.log.display()
+            ));
+        }
+        if let Some(signal) = summary.signal {
+            note("stopped; the same command goes on where it was");
+            return Ok(Exit::Signal(signal));
+        }
+        Ok(if summary.exit_code() == 0 { Exit::Done } else { Exit::Failed })
+    }
+}
+
+/// `plain-s0`.
+pub(crate) fn label(run: &PlannedRun) -> String {
+    format!("{}-s{}", run.arm, run.seed)
+}
