@@ -15,7 +15,9 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    pub(crate) const LOSS: Self = Self { factor: 1.0, digits: 4, signed: false };
+    /// Four digits for what may be the metric, three for what is looked at beside it.
+    const LOSS: Self = Self { factor: 1.0, digits: 4, signed: false };
+    pub(crate) const FINAL_LOSS: Self = Self { digits: 3, ..Self::LOSS };
 
     pub(crate) fn of(metric: &Metric) -> Self {
         if metric.is_accuracy() { Self { factor: 100.0, digits: 2, signed: false } } else { Self::LOSS }
@@ -61,7 +63,7 @@ pub(crate) fn full(summary: Option<&Summary>, style: Style) -> String {
 pub(crate) fn difference(summary: Option<&Summary>, style: Style) -> String {
     let Some(s) = summary else { return NONE.to_owned() };
     let diverged = if s.diverged > 0 { format!(", {} diverged", s.diverged) } else { String::new() };
-    format!("{} (n={}{}{diverged})", short(summary, style.signed()), s.n, range(s))
+    format!("{} (n={}{}{diverged})", short(summary, style), s.n, range(s))
 }
 
 fn range(s: &Summary) -> &'static str {
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn a_difference_has_its_sign_and_a_zero_has_none() {
         let accuracy = Style::of(&Metric::new("test/top1"));
-        let cell = |values: &[f64], diverged| difference(summarize(values, diverged).as_ref(), accuracy);
+        let cell = |values: &[f64], diverged| difference(summarize(values, diverged).as_ref(), accuracy.signed());
         assert_eq!(cell(&[0.01, 0.02, 0.03], 0), "+2.00 +- 2.48 (n=3)");
         assert_eq!(cell(&[-0.01, -0.02], 0), "-1.50 [-2.00, -1.00] (n=2, range)");
         assert_eq!(cell(&[0.6, 0.0], 1), "+30.00 (n=2, 1 diverged)");

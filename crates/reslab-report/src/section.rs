@@ -4,6 +4,7 @@ use crate::arm::ArmRow;
 use crate::cell::{self, Style};
 use crate::metric::Metric;
 use crate::select::Chosen;
+use crate::stats::Summary;
 use crate::table::Table;
 
 /// A part of the table: a title, a header and rows of cells. The first column is left-aligned, the others right.
@@ -57,10 +58,18 @@ fn title_of(metric: &Metric) -> String {
 }
 
 fn results(title: &str, table: &Table) -> Section {
-    let mut section = Section::new(title, ["arm".to_owned(), "seeds".to_owned()]);
+    let mut section = Section::new(title, ["arm".to_owned()]);
+    if is_incomplete(table) {
+        section.header.push("seeds".to_owned());
+    }
     section.header.extend(columns(table).iter().map(title_of));
     section.header.push(format!("vs {}", table.baseline));
     section
+}
+
+/// Only then a column says how many seeds are done: else every cell's n does.
+fn is_incomplete(table: &Table) -> bool {
+    table.rows.iter().any(|row| row.done < row.planned)
 }
 
 fn columns(table: &Table) -> Vec<Metric> {
@@ -68,43 +77,56 @@ fn columns(table: &Table) -> Vec<Metric> {
 }
 
 fn result(table: &Table, row: &ArmRow) -> Vec<String> {
-    let seeds = if row.done == row.planned { row.done.to_string() } else { format!("{} of {}", row.done, row.planned) };
-    let mut cells = vec![row.arm.clone(), seeds];
-    let first = row.metrics.first().and_then(|(_, summary)| *summary);
+    let mut cells = vec![row.arm.clone()];
+    if is_incomplete(table) {
+        cells.push(if row.done == row.planned {
+            row.done.to_string()
+        } else {
+            format!("{} of {}", row.done, row.planned)
+        });
+    }
     for (index, (metric, summary)) in row.metrics.iter().enumerate() {
-        // What the first cell of the row says of n and divergence is not said again.
-        let same = first.zip(*summary).is_some_and(|(a, b)| (a.n, a.diverged) == (b.n, b.diverged));
         let style = Style::of(metric);
-        let show = if index > 0 && same { cell::short } else { cell::full };
+        let show = if index > 0 && is_like_first(row, *summary) { cell::short } else { cell::full };
         cells.push(show(summary.as_ref(), style));
     }
-    cells.push(if row.is_baseline {
-        "baseline".to_owned()
-    } else {
-        cell::difference(row.difference.as_ref(), Style::of(&table.metric))
-    });
+    cells.push(versus(table, row, row.is_baseline, row.difference));
     cells
+}
+
+/// What the first cell of a row says of n and divergence is not said again.
+fn is_like_first(row: &ArmRow, summary: Option<Summary>) -> bool {
+    let first = row.metrics.first().and_then(|(_, summary)| *summary);
+    first.zip(summary).is_some_and(|(a, b)| (a.n, a.diverged) == (b.n, b.diverged))
+}
+
+fn versus(table: &Table, row: &ArmRow, is_baseline: bool, difference: Option<Summary>) -> String {
+    let style = Style::of(&table.metric).signed();
+    match difference {
+        _ if is_baseline => "baseline".to_owned(),
+        Some(d) if is_like_first(row, difference) && d.diverged == 0 => cell::short(Some(&d), style),
+        d => cell::difference(d.as_ref(), style),
+    }
 }
 
 fn chosen(table: &Table, choice: &Chosen) -> Vec<String> {
     let mut point: Vec<String> = choice.values.iter().map(|axis| format!("{}={}", axis.label, axis.value)).collect();
     if choice.complete < choice.points {
-        point.push(format!("({} of {} points done)", choice.complete, choice.points));
+        point.push(format!("({}/{})", choice.complete, choice.points));
     }
     let point = point.join(" ");
-    let Some(row) = choice.row else {
-        let mut cells = vec![cell::NONE.to_owned(); columns(table).len() + 4];
+    let Some(row) = choice.row.map(|row| &table.rows[row]) else {
+        let width = columns(table).len() + 3 + usize::from(is_incomplete(table));
+        let mut cells = vec![cell::NONE.to_owned(); width];
         cells[0].clone_from(&choice.arm);
         cells[1] = point;
         return cells;
     };
-    let mut cells = result(table, &table.rows[row]);
+    let mut cells = result(table, row);
     cells[0].clone_from(&choice.arm);
+    cells.pop();
+    cells.push(versus(table, row, choice.is_baseline, choice.difference));
     cells.insert(1, point);
-    if !choice.is_baseline {
-        *cells.last_mut().expect("a row has cells") =
-            cell::difference(choice.difference.as_ref(), Style::of(&table.metric));
-    }
     cells
 }
 
@@ -128,7 +150,7 @@ fn stability(table: &Table) -> Section {
             of(row.non_finite),
             of(row.diverged),
             of(row.not_trained),
-            cell::short(row.final_loss.as_ref(), Style::LOSS),
+            cell::short(row.final_loss.as_ref(), Style::FINAL_LOSS),
             cell::three_digits(row.largest_grad_norm),
             cell::percent(row.spike_score),
             cell::three_digits(row.update_ratio),

@@ -92,6 +92,19 @@ mod tests {
         }
     }
 
+    /// Against `scipy.stats.ttest_rel`: the paired interval is that of the differences.
+    #[test]
+    fn paired_intervals_are_scipys() {
+        for case in golden()["paired"].as_array().unwrap() {
+            let (arm, baseline) = (numbers(&case["arm"]), numbers(&case["baseline"]));
+            let differences: Vec<f64> = arm.iter().zip(&baseline).map(|(a, b)| a - b).collect();
+            let got = summarize(&differences, 0).unwrap();
+            assert_close(got.mean, case["mean"].as_f64().unwrap(), 1e-14);
+            assert_close(got.low.unwrap(), case["low"].as_f64().unwrap(), 1e-12);
+            assert_close(got.high.unwrap(), case["high"].as_f64().unwrap(), 1e-12);
+        }
+    }
+
     /// By hand: of 1, 2, 3 the mean is 2, the deviation 1, and t(2) = 4.302653: half-width 4.302653 / sqrt(3).
     #[test]
     fn an_interval_by_hand() {

@@ -3,7 +3,7 @@
 use crate::section::{Section, sections, timing};
 use crate::table::Table;
 
-/// Columns of a terminal that notes are wrapped to.
+/// Columns of a terminal: notes are wrapped to them, and tables kept within them where names allow it.
 const WIDTH: usize = 118;
 
 impl Table {
@@ -11,14 +11,7 @@ impl Table {
     pub fn to_text(&self) -> String {
         let mut text = format!("{}: {}\n", self.heading.name, self.heading.lines.first().map_or("", |l| &l.1));
         for section in sections(self).iter().chain([&timing(self)]) {
-            text += &format!("\n{}\n", section.title);
-            let widths = widths(section);
-            let rule: usize = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
-            text += &line(&section.header, &widths, "  ");
-            text += &format!("{}\n", "-".repeat(rule));
-            for row in &section.rows {
-                text += &line(row, &widths, "  ");
-            }
+            text += &terminal(section);
         }
         for note in self.grid_lines().iter().chain(&self.notes) {
             text += &format!("\n{}", wrap(note));
@@ -78,18 +71,60 @@ impl Table {
             selection.metric.name()
         )];
         lines.extend(selection.grid.iter().map(|grid| format!("Grid: {grid}.")));
+        for choice in selection.rows.iter().filter(|choice| choice.complete < choice.points) {
+            let (complete, points) = (choice.complete, choice.points);
+            lines.push(format!("{}: the choice is provisional, {complete} of {points} points are done.", choice.arm));
+        }
         lines
     }
 }
 
-fn widths(section: &Section) -> Vec<usize> {
-    let mut widths: Vec<usize> = section.header.iter().map(|cell| cell.chars().count()).collect();
-    for row in &section.rows {
+/// The widest cell of each column.
+fn widths<'a>(rows: impl Iterator<Item = &'a Vec<String>>) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for row in rows {
+        widths.resize(row.len().max(widths.len()), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
     widths
+}
+
+/// A part for a terminal. Where it is too wide, words of the header stand above each other; where it still is, names
+/// stand above their axes.
+fn terminal(section: &Section) -> String {
+    let one_line = vec![section.header.clone()];
+    let cut =
+        |cell: &String| cell.rsplit_once(' ').map_or((String::new(), cell.clone()), |(a, b)| (a.into(), b.into()));
+    let (upper, lower): (Vec<String>, Vec<String>) = section.header.iter().map(cut).unzip();
+    let two_lines = vec![upper, lower];
+    let broken: Vec<Vec<String>> = section.rows.iter().flat_map(|row| broken(row)).collect();
+
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
+    let forms = [(&one_line, &section.rows), (&two_lines, &section.rows), (&two_lines, &broken)];
+    let mut forms = forms.map(|(header, rows)| (header, rows, widths(header.iter().chain(rows)))).into_iter();
+    let last = forms.next_back().expect("there are three");
+    let (header, rows, widths) = forms.find(|(_, _, widths)| total(widths) <= WIDTH).unwrap_or(last);
+
+    let mut text = format!("\n{}\n", section.title);
+    text.extend(header.iter().map(|cells| line(cells, &widths, "  ")));
+    text += &format!("{}\n", "-".repeat(total(&widths)));
+    text.extend(rows.iter().map(|row| line(row, &widths, "  ")));
+    text
+}
+
+/// A row whose name ends in axes, as two: the axes stand under the name.
+fn broken(row: &[String]) -> Vec<Vec<String>> {
+    match row[0].split_once('[') {
+        Some((name, axes)) => {
+            let mut second = vec![String::new(); row.len()];
+            second[0] = format!("  [{axes}");
+            let first = std::iter::once(name.to_owned()).chain(row[1..].iter().cloned());
+            vec![first.collect(), second]
+        }
+        None => vec![row.to_vec()],
+    }
 }
 
 /// The first column left, the others right; no blanks at the end.
@@ -110,21 +145,16 @@ fn markdown(section: &Section) -> String {
         header: escape(&section.header),
         rows: section.rows.iter().map(|row| escape(row)).collect(),
     };
-    let widths: Vec<usize> = widths(&escaped).into_iter().map(|width| width.max(3)).collect();
+    let cells = std::iter::once(&escaped.header).chain(&escaped.rows);
+    let widths: Vec<usize> = widths(cells).into_iter().map(|width| width.max(3)).collect();
     let row = |cells: &[String]| format!("| {} |\n", line(cells, &widths, " | ").trim_end_matches('\n'));
-    let pad = |cells: &[String]| {
-        let mut cells = cells.to_vec();
-        let (last, width) = (cells.len() - 1, widths[cells.len() - 1]);
-        cells[last] = format!("{:>width$}", cells[last]);
-        row(&cells)
-    };
     let rule: Vec<String> = widths
         .iter()
         .enumerate()
         .map(|(index, width)| if index == 0 { "-".repeat(*width) } else { "-".repeat(width - 1) + ":" })
         .collect();
-    let rows: String = escaped.rows.iter().map(|cells| pad(cells)).collect();
-    pad(&escaped.header) + &pad(&rule) + &rows
+    let rows: String = escaped.rows.iter().map(|cells| row(cells)).collect();
+    row(&escaped.header) + &row(&rule) + &rows
 }
 
 /// Brackets of `gated[lr=3e-4]` and stars are words here, not links or emphasis; a bar would end the cell.

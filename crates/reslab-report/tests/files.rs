@@ -80,7 +80,10 @@ fn markdown_rows_have_equal_numbers_of_cells_and_names_are_escaped() {
 #[test]
 fn text_fits_a_terminal_of_120_columns() {
     let dir = tempfile::tempdir().unwrap();
-    let text = small(dir.path(), 100.0).to_text();
+    let mut table = small(dir.path(), 100.0);
+    table.rows[1].arm = "layer_scale+drop_path[init=1e-5,depth=48,lr=3e-4]".to_owned();
+    let text = table.to_text();
+    assert!(text.contains("\n  [init=1e-5,depth=48,lr=3e-4]\n"), "{text}");
     for line in text.lines() {
         assert!(line.len() <= 120 && line.is_ascii(), "{} columns: {line}", line.len());
     }
