@@ -54,12 +54,12 @@ fn scaled(
         Dropped::Sample { mask, keep_prob, kept } => {
             observe(join, site, Seen::masked(residual, mask.shallow_clone(), kept), pass);
             // The mask stays 0 or 1; the division is of [B, 1, 1], so that the join is one kernel.
-            residual.addcmul(&update, &(mask / keep_prob).to_kind(update.kind()))
+            residual.addcmul(&update, &(mask.to_kind(residual.kind()) / keep_prob))
         }
         Dropped::Subset { indices, scale, .. } => {
             observe(join, site, Seen::whole(&part), pass);
             // Autocast gives updates of lower precision; index_add wants the stream's.
-            residual.index_add(0, &indices, &(update * scale).to_kind(residual.kind()))
+            residual.index_add(0, &indices, &(update.to_kind(residual.kind()) * scale))
         }
         Dropped::Kept { keep_prob } => {
             observe(join, site, Seen::whole(residual), pass);
@@ -115,8 +115,7 @@ impl Branch for Dropping<'_> {
             Dropped::Sample { mask, keep_prob, .. } => {
                 let output = self.branch.body(h, pass);
                 pass.record_branch(|| output.shallow_clone());
-                let scale = (mask / *keep_prob).to_kind(output.kind());
-                return output * scale;
+                return output * (mask.to_kind(h.kind()) / *keep_prob);
             }
             Dropped::Subset { indices, scale, .. } => (indices, *scale),
         };

@@ -130,7 +130,7 @@ fn smallest(u: &[f64], count: usize) -> Vec<i64> {
 
 fn batch(config: &DropPathConfig, at: &DrawStep, draws: &[Vec<f64>]) -> Vec<Masks> {
     let decision = |site: usize| match keep_prob(config, at, site) {
-        keep_prob if keep_prob == 1.0 => Dropped::Nothing,
+        1.0 => Dropped::Nothing,
         keep_prob if draws[site][0] < keep_prob => Dropped::Kept { keep_prob },
         _ => Dropped::All,
     };

@@ -6,3 +6,6 @@ mod draw;
 pub use config::{DropMode, DropPathConfig, Schedule, subset_size};
 pub(crate) use draw::Dropped;
 pub use draw::{DrawStep, DropPath, Masks};
+
+#[cfg(test)]
+mod tests;

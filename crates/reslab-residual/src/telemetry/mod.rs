@@ -215,5 +215,5 @@ impl LayerTelemetry {
 /// sqrt(mean over the last dimension of x^2): `[B, N, D] -> [B, N]`.
 fn rms(x: &Tensor) -> Tensor {
     let width = *x.size().last().expect("a branch gives [B, N, D]");
-    x.linalg_norm(2, [-1i64].as_slice(), false, Kind::Float) / (width as f64).sqrt()
+    x.to_kind(Kind::Float).linalg_norm(2, [-1i64].as_slice(), false, None) / (width as f64).sqrt()
 }

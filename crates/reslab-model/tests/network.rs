@@ -1,0 +1,211 @@
+//! What holds for the network under every strategy: shared initial values, groups, telemetry, drop path.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reslab_model::{InputShape, ModelConfig, Vit};
+use reslab_residual::{
+    DrawStep, DropMode, DropPath, DropPathConfig, Masks, Pass, Registry, Schedule, Strategy, check_compatible,
+};
+use reslab_torch::{Group, Parameter, Scope, foreach, stream};
+use tch::{Device, Kind, Tensor};
+
+const INPUT: InputShape = InputShape { channels: 1, height: 8, width: 8, classes: 4 };
+const DEPTH: usize = 3;
+const BATCH: i64 = 8;
+
+fn config(pool: &str, norm: &str) -> ModelConfig {
+    let table = format!(
+        "kind = 'vit'\ndepth = {DEPTH}\nwidth = 8\nnum_heads = 2\npatch_size = 4\nmlp_ratio = 2.0\nqkv_bias = true\n\
+         pool = '{pool}'\nnorm_eps = 1e-6\nnorm = '{norm}'\n"
+    );
+    ModelConfig::parse(&table.parse().unwrap()).unwrap()
+}
+
+/// Every strategy of the registry, by its example.
+fn strategies() -> Vec<(&'static str, Box<dyn Strategy>)> {
+    let registry = Registry::builtin();
+    registry.iter().map(|v| (v.name, registry.parse(&v.example.parse().unwrap()).unwrap())).collect()
+}
+
+fn build(strategy: &dyn Strategy, config: &ModelConfig, seed: u64) -> (Vit, Vec<Parameter>) {
+    let scope = Scope::new(seed, Kind::Float, Device::Cpu);
+    let vit = Vit::new(&scope, config, strategy, INPUT).unwrap();
+    (vit, scope.parameters())
+}
+
+fn images() -> Tensor {
+    let mut stream = stream(5, "images", &[]);
+    let values: Vec<f32> = (0..BATCH * 64).map(|_| stream.normal() as f32).collect();
+    Tensor::from_slice(&values).view([BATCH, 1, 8, 8])
+}
+
+fn masks(config: &DropPathConfig) -> Masks {
+    let at = DrawStep { seed: 1, step: 2, depth: DEPTH, batch: BATCH, micro_batches: 1, device: Device::Cpu };
+    DropPath::draw(config, &at).pop().unwrap()
+}
+
+/// Logits and gradients of one pass.
+fn train(vit: &Vit, parameters: &[Parameter], pass: &mut Pass) -> Vec<Tensor> {
+    for parameter in parameters {
+        parameter.tensor.shallow_clone().zero_grad();
+    }
+    let logits = vit.forward(&images(), pass);
+    assert_eq!(logits.size(), [BATCH, INPUT.classes]);
+    let labels = Tensor::arange(BATCH, (Kind::Int64, Device::Cpu)).remainder(INPUT.classes);
+    logits.cross_entropy_for_logits(&labels).backward();
+    std::iter::once(logits.detach()).chain(foreach::grads(parameters).iter().map(Tensor::copy)).collect()
+}
+
+#[test]
+fn what_networks_have_in_common_starts_bit_equal_for_one_seed() {
+    let config = config("class", "strategy");
+    let (_, base) = build(&*strategies().remove(0).1, &config, 3);
+    for (name, strategy) in strategies() {
+        let (_, parameters) = build(&*strategy, &config, 3);
+        let mine: BTreeMap<_, _> = parameters.iter().map(|p| (&p.name, &p.tensor)).collect();
+        let mut common = 0;
+        for parameter in base.iter().filter(|p| !p.name.contains(".join.")) {
+            common += i32::from(mine.get(&parameter.name).is_some_and(|t| t.equal(&parameter.tensor)));
+        }
+        assert_eq!(common as usize, base.iter().filter(|p| !p.name.contains(".join.")).count(), "{name}");
+        let (_, other) = build(&*strategy, &config, 4);
+        let weight = |of: &[Parameter]| of.iter().find(|p| p.name == "blocks.01.mlp.fc1.weight").unwrap().tensor.copy();
+        assert!(!weight(&parameters).equal(&weight(&other)), "control: another seed");
+    }
+}
+
+#[test]
+fn every_parameter_is_in_the_group_that_timm_would_give_it() {
+    for (name, strategy) in strategies() {
+        let (_, parameters) = build(&*strategy, &config("class", "strategy"), 0);
+        let names: BTreeSet<_> = parameters.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names.len(), parameters.len(), "{name}");
+        for known in [
+            "patch_embed.bias",
+            "position",
+            "class_token",
+            "blocks.02.attention.qkv.weight",
+            "norm.weight",
+            "blocks.00.attention.out.bias",
+            "blocks.01.mlp.norm.bias",
+            "blocks.01.mlp.fc2.weight",
+            "head.weight",
+        ] {
+            assert!(names.contains(known), "{name}: {known}");
+        }
+        for p in &parameters {
+            let decays = p.tensor.dim() > 1 && p.name != "position" && p.name != "class_token";
+            assert_eq!(p.group == Group::Decay, decays, "{name}: {}", p.name);
+        }
+    }
+}
+
+/// Truncated at absolute +-2 the normal of std .02 is not cut at all; a linear layer of the network of width 8 has 64 to
+/// 192 entries: the standard error of its std is std / sqrt(2 n). The patch projection is uniform within 1/sqrt(16).
+#[test]
+fn parameters_start_as_in_timm() {
+    let (_, parameters) = build(&*strategies().remove(0).1, &config("class", "both"), 0);
+    for p in parameters.iter().filter(|p| !p.name.contains(".join.")) {
+        let n = p.tensor.numel() as f64;
+        let std = p.tensor.square().mean(Kind::Double).sqrt().double_value(&[]);
+        let largest = p.tensor.abs().max().double_value(&[]);
+        let near = |expected: f64| (std - expected).abs() < 4.0 * expected / (2.0 * n).sqrt();
+        let fits = match p.name.as_str() {
+            "class_token" => near(1e-6),
+            name if name.starts_with("patch_embed") => largest <= 0.25 && near(0.25 / 3f64.sqrt()),
+            name if name.contains("norm.weight") => p.tensor.equal(&p.tensor.ones_like()),
+            name if name.ends_with("bias") => largest == 0.0,
+            _ => near(0.02),
+        };
+        assert!(fits, "{}: std {std}, largest {largest}", p.name);
+    }
+}
+
+#[test]
+fn every_gradient_is_there_and_every_placement_trains() {
+    for (name, strategy) in strategies() {
+        for norm in strategy.norms() {
+            let (vit, parameters) = build(&*strategy, &config("mean", norm.name()), 0);
+            // Away from step 0, where zeros hide gradients.
+            for p in &parameters {
+                tch::no_grad(|| drop(p.tensor.shallow_clone().g_add_scalar_(0.1)));
+            }
+            let results = train(&vit, &parameters, &mut Pass::train(Masks::none()));
+            for (p, grad) in parameters.iter().zip(&results[1..]) {
+                assert!(grad.abs().max().double_value(&[]) > 0.0, "{name}, {}: {}", norm.name(), p.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn observing_a_network_changes_no_bit_and_gives_a_row_per_site() {
+    for (name, strategy) in strategies() {
+        let (vit, parameters) = build(&*strategy, &config("class", "strategy"), 0);
+        for mode in [DropMode::Sample, DropMode::Subset, DropMode::Batch] {
+            for (rate, schedule) in [(0.0, Schedule::Uniform), (0.5, Schedule::Uniform), (0.5, Schedule::Linear)] {
+                let drop_path = DropPathConfig { rate, schedule, mode };
+                if check_compatible(&*strategy, &drop_path, strategy.norms()[0]).is_err() {
+                    continue;
+                }
+                let without = train(&vit, &parameters, &mut Pass::train(masks(&drop_path)));
+                let mut pass = Pass::train(masks(&drop_path)).observe(true);
+                let with = train(&vit, &parameters, &mut pass);
+                assert!(with.iter().zip(&without).all(|(a, b)| a.equal(b)), "{name}, {mode:?}");
+                let telemetry = pass.take_telemetry();
+                let values: Vec<f32> = Vec::try_from(telemetry.stack().view(-1)).unwrap();
+                let sites = telemetry.decode(&values);
+                assert_eq!(sites.len(), 2 * DEPTH);
+                for site in &sites {
+                    let ordered = site.ratio.is_none() || site.ratio_p10 <= site.ratio_p90;
+                    let finite = [site.ratio, site.cosine, site.residual_rms].iter().flatten().all(|v| v.is_finite());
+                    assert!(ordered && finite, "{name}, {mode:?}: {site:?}");
+                    assert_eq!(site.ratio.is_none(), site.residual_rms.is_none());
+                }
+                assert!(mode == DropMode::Batch || sites.iter().all(|s| s.ratio.is_some()));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_stream_a_network_reports_is_the_one_it_has() {
+    // The residual entering site i + 1 is that of site i plus its update: mean squares say so where they are orthogonal
+    // only, so the first one is checked against the embedding, which a depth of one leaves to the head.
+    let (vit, parameters) = build(&*strategies().remove(0).1, &config("mean", "pre"), 0);
+    let get = |name: &str| parameters.iter().find(|p| p.name == name).unwrap().tensor.detach();
+    let weight = get("patch_embed.weight").view([8, 1, 4, 4]);
+    let tokens = images().conv2d(&weight, Some(get("patch_embed.bias")), [4, 4], [0, 0], [1, 1], 1);
+    let tokens = tokens.flatten(2, 3).transpose(1, 2) + get("position");
+    let mut pass = Pass::eval().observe(true);
+    let _ = vit.forward(&images(), &mut pass);
+    let telemetry = pass.take_telemetry();
+    let values: Vec<f32> = Vec::try_from(telemetry.stack().view(-1)).unwrap();
+    let seen = telemetry.decode(&values)[0].residual_rms.unwrap();
+    let expected = tokens.square().mean(Kind::Double).sqrt().double_value(&[]);
+    assert!((seen - expected).abs() < 1e-6 * expected, "{seen} and {expected}");
+}
+
+#[test]
+fn a_counting_scope_counts_the_network_that_a_drawing_one_builds() {
+    for (name, strategy) in strategies() {
+        let config = config("class", "strategy");
+        let (_, real) = build(&*strategy, &config, 0);
+        let scope = Scope::counting();
+        Vit::new(&scope, &config, &*strategy, INPUT).unwrap();
+        let shapes = |of: &[Parameter]| of.iter().map(|p| (p.name.clone(), p.tensor.size())).collect::<Vec<_>>();
+        assert_eq!(shapes(&scope.parameters()), shapes(&real), "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_an_error_that_names_the_key() {
+    let strategy = &*strategies().remove(0).1;
+    let tall = InputShape { height: 9, ..INPUT };
+    let error = Vit::new(&Scope::counting(), &config("class", "pre"), strategy, tall).unwrap_err();
+    assert!(error.to_string().starts_with("model.patch_size: must divide"), "{error}");
+    let scope = Scope::counting();
+    Vit::new(&scope, &config("class", "pre"), strategy, INPUT).unwrap();
+    let twice = Vit::new(&scope, &config("class", "pre"), strategy, INPUT).unwrap_err();
+    assert!(twice.to_string().contains("patch_embed.weight"), "{twice}");
+}
