@@ -6,7 +6,7 @@ use reslab_model::{InputShape, ModelConfig, Vit, flops_per_image};
 use reslab_residual::{DropPathConfig, Registry, Strategy, check_compatible};
 use reslab_torch::Scope;
 
-use crate::config::{OptimConfig, Precision, TrainConfig};
+use crate::config::{OptimConfig, Precision, ReportWeights, TrainConfig};
 
 /// The tables of a run, in the order in which they are written.
 pub const TABLES: [&str; 6] = ["data", "model", "train", "optim", "residual", "drop_path"];
@@ -70,6 +70,7 @@ impl RunConfig {
         let strategy = config.strategy.as_ref();
         let joined = config.model.placement(strategy);
         let together = [
+            config.check_validation(),
             config.train.check_ema(steps),
             config.optim.check_warmup(steps),
             config.model.check_input(config.input()),
@@ -96,6 +97,13 @@ impl RunConfig {
     pub fn check_device(&self, device_kind: &str) -> Result<(), ConfigError> {
         require(self.train.precision == Precision::Fp32 || device_kind != "cpu", "train.precision", || {
             "\"bf16\" needs CUDA, but the run is for the CPU; use \"fp32\", here or in [profile.cpu]".to_owned()
+        })
+    }
+
+    fn check_validation(&self) -> Result<(), ConfigError> {
+        let validates = self.data.counts()?.val > 0;
+        require(validates || self.train.report == ReportWeights::Last, "train.report", || {
+            "\"best_val\" chooses on the validation split, but data.val_images is 0".to_owned()
         })
     }
 

@@ -3,7 +3,6 @@
 use reslab_record::{Env, PlannedRun};
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
 
 /// Versions of what plans.
 pub(crate) fn versions() -> BTreeMap<String, String> {
@@ -17,8 +16,8 @@ pub(crate) fn of_run(run: &PlannedRun, device: &str, deterministic: bool) -> Env
     Env {
         reslab: env!("CARGO_PKG_VERSION").to_owned(),
         libtorch: reslab_torch::version(),
-        git_commit: git(&["rev-parse", "HEAD"]),
-        git_dirty: git(&["status", "--porcelain", "--untracked-files=no"]).map(|changes| !changes.is_empty()),
+        git_commit: code_commit(),
+        git_dirty: code_commit().map(|_| env!("RESLAB_CODE_DIRTY") == "true"),
         device: device.to_owned(),
         device_name: if on_cpu { cpu_name() } else { cuda_name() },
         driver: if on_cpu { None } else { driver() },
@@ -28,10 +27,9 @@ pub(crate) fn of_run(run: &PlannedRun, device: &str, deterministic: bool) -> Env
     }
 }
 
-/// What git says of the folder that the program was started in; nothing outside a checkout or without git.
-fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+/// The commit that last changed the program's code, as it was built: not of the folder that it is started in.
+fn code_commit() -> Option<String> {
+    Some(env!("RESLAB_CODE_COMMIT").to_owned()).filter(|commit| !commit.is_empty())
 }
 
 /// The processor's name.
