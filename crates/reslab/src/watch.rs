@@ -27,7 +27,12 @@ pub(crate) struct Watch {
     view: View,
     begun: Instant,
     ended: usize,
+    /// Columns before the bars: the longest label's, up to a limit.
+    label_width: usize,
 }
+
+/// Longest label before a bar; a longer one is cut in its middle.
+const LABEL: usize = 32;
 
 enum View {
     Bars { all: MultiProgress, sweep: ProgressBar },
@@ -72,8 +77,10 @@ impl Watch {
     pub(crate) fn new(runs: impl IntoIterator<Item = (String, String, f64)>) -> Self {
         let runs: BTreeMap<String, Run> =
             runs.into_iter().map(|(id, label, weight)| (id, Run::new(label, weight))).collect();
-        let view = if draws_bars() { View::bars(runs.len() as u64) } else { View::Lines };
-        Self { runs, view, begun: Instant::now(), ended: 0 }
+        let longest = runs.values().map(|run| run.label.chars().count()).max().unwrap_or(0);
+        let label_width = longest.clamp(5, LABEL);
+        let view = if draws_bars() { View::bars(runs.len() as u64, label_width) } else { View::Lines };
+        Self { runs, view, begun: Instant::now(), ended: 0, label_width }
     }
 
     /// A run's process has started on `device`.
@@ -82,7 +89,7 @@ impl Watch {
         run.said = Instant::now();
         match &self.view {
             View::Bars { all, sweep } => {
-                let bar = all.insert_before(sweep, ProgressBar::new(0).with_style(run_style()));
+                let bar = all.insert_before(sweep, ProgressBar::new(1).with_style(style(self.label_width, "")));
                 bar.set_prefix(short(&run.label));
                 bar.set_message(format!("starts on {device}"));
                 run.bar = Some(bar);
@@ -173,9 +180,9 @@ impl Watch {
 }
 
 impl View {
-    fn bars(runs: u64) -> Self {
+    fn bars(runs: u64, label_width: usize) -> Self {
         let all = MultiProgress::new();
-        let sweep = all.add(ProgressBar::new(runs).with_style(sweep_style()));
+        let sweep = all.add(ProgressBar::new(runs).with_style(style(label_width, " runs,")));
         sweep.set_prefix("sweep");
         sweep.enable_steady_tick(Duration::from_millis(500));
         View::Bars { all, sweep }
@@ -202,7 +209,7 @@ impl Run {
             }
             Progress::Eval { split: Split::Val, top1, step, .. } => {
                 figures.val_top1 = Some(*top1);
-                figures.step = *step;
+                figures.step = step + 1;
                 true
             }
             _ => false,
@@ -218,22 +225,15 @@ impl Figures {
     }
 }
 
-fn run_style() -> ProgressStyle {
-    style("{prefix:<32} {bar:20} {pos:>5}/{len:5} {wide_msg}")
-}
-
-fn sweep_style() -> ProgressStyle {
-    style("{prefix:<32} {bar:20} {pos:>5}/{len:5} runs, {wide_msg}")
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is valid").progress_chars("=> ")
+fn style(label_width: usize, unit: &str) -> ProgressStyle {
+    let template = format!("{{prefix:<{label_width}}} {{bar:16}} {{pos:>5}}/{{len}}{unit} {{wide_msg}}");
+    ProgressStyle::with_template(&template).expect("the template is valid").progress_chars("=> ")
 }
 
 /// A label that fits before its bar: its start and its end, where the seed is.
 fn short(label: &str) -> String {
     let letters: Vec<char> = label.chars().collect();
-    if letters.len() <= 32 {
+    if letters.len() <= LABEL {
         return label.to_owned();
     }
     let (head, tail) = (&letters[..18], &letters[letters.len() - 12..]);
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_long_label_keeps_its_seed() {
         let label = "layer_scale+drop_path[init=1e-5,lr=4e-3]-s2";
-        assert!(short(label).len() <= 32 && short(label).ends_with("-s2"));
+        assert!(short(label).len() <= LABEL && short(label).ends_with("-s2"));
         assert_eq!(short("plain-s0"), "plain-s0");
     }
 }

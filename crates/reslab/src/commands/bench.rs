@@ -2,7 +2,9 @@
 //! neighbouring rounds do not.
 
 use super::data::ensure;
+use super::sweep::datasets;
 use crate::columns::columns;
+use crate::devices::Devices;
 use crate::execution::config_of;
 use crate::matmul;
 use crate::outcome::{Exit, Usage};
@@ -85,10 +87,9 @@ struct Report {
 pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let contestants = contestants(arguments, registry)?;
     let device_name = arguments.file.device.resolve()?.names[0].clone();
-    for contestant in &contestants {
-        if let Some(name) = contestant.run.config.get("data").and_then(|data| data.get("dataset")?.as_str()) {
-            ensure(name, &arguments.data.sources())?;
-        }
+    let runs: Vec<PlannedRun> = contestants.iter().map(|contestant| contestant.run.clone()).collect();
+    for name in datasets(&runs) {
+        ensure(&name, &arguments.data.sources())?;
     }
     note(format_args!(
         "timing {} x {} steps of {} on {device_name}, {} thread(s)",
@@ -99,8 +100,8 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     ));
     // Memory first: a process of its own, and nothing of this one in the way.
     let costs = reslab_sweep::probe(
-        &contestants.iter().map(|c| c.run.clone()).collect::<Vec<_>>(),
-        &slots(&crate::devices::Devices { kind: "", names: vec![device_name.clone()] }, 1),
+        &runs,
+        &slots(&Devices { kind: "", names: vec![device_name.clone()] }, 1),
         &|run, slot| probe_command(run, &slot.device, &arguments.data),
         &mut |_| {},
         &STOP,

@@ -36,7 +36,8 @@ pub(crate) struct TableDoc {
 
 /// The tables that every run has, in the order of a sweep file.
 pub(crate) fn tables() -> Vec<TableDoc> {
-    let table = |name, about, keys| TableDoc { name, about, keys };
+    let table =
+        |name, about, keys: Vec<KeyDoc>| TableDoc { name, about, keys: keys.into_iter().map(explained).collect() };
     vec![
         table("", "What is asked, of whom, and how often.", frame()),
         table("data", "Which images, how many, and how they are augmented.", keys::<reslab_data::DataConfig>()),
@@ -49,6 +50,14 @@ pub(crate) fn tables() -> Vec<TableDoc> {
             keys::<reslab_residual::DropPathConfig>(),
         ),
     ]
+}
+
+/// A tag has no field, and so no doc comment of its own.
+fn explained(mut key: KeyDoc) -> KeyDoc {
+    if key.key == "kind" && key.meaning.is_empty() {
+        key.meaning = "Which one; the other keys of the table follow from it.".to_owned();
+    }
+    key
 }
 
 /// The keys that say what is asked; reslab-sweep reads them from files that extend one another, so no struct holds them.
@@ -112,7 +121,7 @@ pub(crate) fn render(registry: &Registry) -> String {
         }
         let _ = write!(page, "\n```toml\n[residual]\n{}\n```\n", variant.example.trim());
     }
-    page
+    page + include_str!("../../templates/merging.md")
 }
 
 const HEAD: &str = "\
@@ -121,8 +130,7 @@ const HEAD: &str = "\
 Generated from the doc comments in the code by `cargo run -- config-docs docs/config.md`; a test checks that it is current.
 
 All keys are required where they apply: no default hides in the program. Off is written `0` or `\"none\"`. An unknown key is
-refused, with the nearest known one. How files extend one another, and how arms, `{ sweep = [..] }`, `[grid]`, `[zip]` and
-profiles combine, stands in the README; `reslab init FILE` writes a complete file with these words as comments.
+refused, with the nearest known one. `reslab init FILE` writes a complete file with these words as comments.
 ";
 
 fn key_table(keys: &[KeyDoc]) -> String {

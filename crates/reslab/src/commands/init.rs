@@ -88,7 +88,8 @@ impl<'a> Section<'a> {
 
     /// Keys that this file does without, such as `steps` beside `epochs`.
     fn end(&mut self, out: &mut String) {
-        let rest: Vec<&KeyDoc> = self.keys.iter().filter(|doc| !self.written.contains(&doc.key)).collect();
+        let rest: Vec<&KeyDoc> =
+            self.keys.iter().filter(|doc| !doc.key.starts_with('[') && !self.written.contains(&doc.key)).collect();
         if rest.is_empty() {
             return;
         }

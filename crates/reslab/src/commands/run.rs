@@ -1,7 +1,7 @@
 //! `reslab run FILE --arm NAME --seed S`: one run of a sweep, in this process and in the sweep's folder.
 
 use super::data::ensure;
-use super::sweep::label;
+use super::sweep::{datasets, label};
 use crate::execution::{Ran, Site, execute};
 use crate::outcome::{Exit, Usage};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
@@ -39,20 +39,20 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     if let Some(line) = planned.file.announcement() {
         note(line);
     }
-    let id = the_one(&planned, arguments)?.id;
+    let picked = the_one(&planned, arguments)?;
+    let id = picked.id.clone();
     let dir = planned.folder(arguments.out.as_deref());
     let sources = arguments.data.sources();
-    if let Some(name) = planned
-        .plan
-        .runs
-        .iter()
-        .find(|run| run.id == id)
-        .and_then(|run| run.config.get("data")?.get("dataset")?.as_str())
-    {
-        ensure(name, &sources)?;
+    for name in datasets(&[picked]) {
+        ensure(&name, &sources)?;
     }
     let frozen = freeze(&planned.plan, &dir)?;
     let run = frozen.plan.runs.iter().find(|run| run.id == id).expect("the frozen plan has the plan's runs");
+    if RunDir::open(&run.dir(&dir)).is_ok_and(|dir| dir.is_done()) {
+        note(format_args!("{} is done; nothing was started", label(run)));
+        show_result(&run.dir(&dir))?;
+        return Ok(Exit::Done);
+    }
     signals::watch(Second::Ends);
     let device = &planned.devices.names[0];
     let mut watch = Watch::new([(run.id.clone(), label(run), 1.0)]);

@@ -136,7 +136,8 @@ fn says_the_same(old: &Plan, new: &Plan) -> bool {
     runs(old) == runs(new) && asks(old) == asks(new)
 }
 
-fn datasets(runs: &[PlannedRun]) -> Vec<String> {
+/// Names of the data sets of these runs, each once.
+pub(crate) fn datasets(runs: &[PlannedRun]) -> Vec<String> {
     let mut names: Vec<String> =
         runs.iter().filter_map(|run| run.config.get("data")?.get("dataset")?.as_str().map(str::to_owned)).collect();
     names.sort();

@@ -1,0 +1,78 @@
+//! Bad usage and bad configs: exit code 2, one line that says what to do, and nothing written.
+
+mod support;
+
+use support::Place;
+
+/// Calls the program, which must refuse; nothing may be written.
+#[track_caller]
+fn refused(arguments: &[&str], parts: &[&str]) {
+    let place = Place::new();
+    let before = place.files();
+    let called = place.call(arguments).expect(2);
+    for part in parts {
+        assert!(called.err.contains(part), "no {part:?} in:\n{}", called.err);
+    }
+    assert!(called.out.is_empty(), "{}", called.out);
+    assert!(!called.err.contains("backtrace") && !called.err.contains("panicked"), "{}", called.err);
+    assert!(place.files() == before, "something was written");
+}
+
+#[test]
+fn a_typo_in_a_key_is_refused_with_the_nearest_one() {
+    refused(&["sweep", "tiny.toml", "--set", "model.dpeth=3"], &["model.dpeth", "did you mean `depth`"]);
+    refused(&["sweep", "tiny.toml", "--set", "modell.depth=3"], &["did you mean `model`"]);
+    refused(&["sweep", "tiny.toml", "--set", "train.clip=-1"], &["train.clip", "but is -1"]);
+}
+
+#[test]
+fn all_errors_of_a_file_come_at_once_and_name_file_and_arm() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(place.at("tiny.toml")).expect("readable");
+    let text = text.replace("kind = \"layer_scale\"", "kind = \"layerscale\"").replace("flip ", "flipp ");
+    std::fs::write(place.at("bad.toml"), text).expect("writable");
+    let called = place.call(&["sweep", "bad.toml"]).expect(2);
+    for part in
+        ["bad.toml: ", "arm \"layer_scale\"", "did you mean `layer_scale`?", "data.flipp", "did you mean `flip`"]
+    {
+        assert!(called.err.contains(part), "no {part:?} in:\n{}", called.err);
+    }
+    assert!(!place.at("results").exists());
+}
+
+#[test]
+fn what_is_not_there_is_named_with_what_is() {
+    refused(&["sweep", "tiny.toml", "--arm", "plian"], &["plian", "did you mean `plain`"]);
+    refused(&["sweep", "tiny.toml", "--seeds", "7"], &["seed 7"]);
+    refused(&["sweep", "nowhere.toml"], &["nowhere.toml"]);
+    refused(&["sweep", "tiny.toml", "--device", "gpu"], &["auto, cpu, cuda"]);
+    refused(&["sweep", "tiny.toml", "--device", "cuda:99"], &["cuda:99"]);
+    refused(&["sweep", "tiny.toml", "--profile", "gpu"], &["gpu"]);
+    refused(&["strategies", "layerscale"], &["did you mean `layer_scale`"]);
+    refused(&["data", "fetch", "fashion"], &["did you mean `fashion-mnist`"]);
+    refused(&["report", "nowhere"], &["nowhere"]);
+    refused(&["swep", "tiny.toml"], &["sweep"]);
+    refused(&[], &["Usage"]);
+}
+
+#[test]
+fn bf16_on_the_cpu_is_refused_when_it_is_to_run_and_shown_when_it_is_only_planned() {
+    let bf16 = ["tiny.toml", "--device", "cpu", "--set", "train.precision=\"bf16\""];
+    refused(&[&["sweep"], &bf16[..]].concat(), &["train.precision", "fp32"]);
+    let place = Place::new();
+    let planned = place.call(&[&["plan"], &bf16[..]].concat()).expect(0);
+    assert!(planned.out.contains("4 runs of 2 arms") && planned.out.contains("train.precision"), "{}", planned.out);
+}
+
+#[test]
+fn data_that_cannot_be_had_is_told_with_the_ways_to_get_it_before_anything_is_written() {
+    // A data set that no folder of this machine should hold.
+    let data = ["--set", "data.dataset=\"cifar100\"", "--offline"];
+    let place = Place::new();
+    let here = place.call(&["data", "list"]).expect(0);
+    if here.out.contains("cifar100") && here.out.split("cifar100").nth(1).is_some_and(|text| text.contains("here: ")) {
+        println!("skipped: CIFAR-100 is on this machine");
+        return;
+    }
+    refused(&[&["sweep", "tiny.toml"], &data[..]].concat(), &["cifar100", "--data-dir", "1. ", "2. ", "3. "]);
+}
