@@ -1,6 +1,7 @@
 //! `--device`: which devices runs go to, and how many at once on each.
 
 use crate::outcome::Usage;
+use crate::terminal::warn;
 use anyhow::Result;
 use std::str::FromStr;
 
@@ -66,22 +67,27 @@ impl DeviceChoice {
         let cpu = Devices { kind: "cpu", names: vec!["cpu".to_owned()] };
         match self {
             Self::Cpu => Ok(cpu),
-            // A driver that is there but can't be used must not stop a run on the CPU; `reslab doctor` tells.
             Self::Auto => Ok(match count() {
-                Ok(count) if count > 0 => cuda((0..count).collect()),
-                _ => cpu,
+                Ok(0) => cpu,
+                Ok(count) => cuda((0..count).collect()),
+                // A driver that is there but can't be used must not stop a run on the CPU.
+                Err(error) => {
+                    warn(format_args!("runs go to the CPU, since CUDA can't be used: {error}"));
+                    cpu
+                }
             }),
-            Self::Cuda => match count().map_err(Usage::new)? {
+            Self::Cuda => match count().map_err(Usage::error)? {
                 0 => Err(no_cuda("cuda")),
                 count => Ok(cuda((0..count).collect())),
             },
             Self::Listed(listed) => {
-                let count = count().map_err(Usage::new)?;
+                let count = count().map_err(Usage::error)?;
                 match listed.iter().find(|index| **index >= count) {
                     Some(index) if count == 0 => Err(no_cuda(&format!("cuda:{index}"))),
-                    Some(index) => {
-                        Err(Usage::new(format!("--device cuda:{index}: this machine has cuda:0 to cuda:{}", count - 1)))
-                    }
+                    Some(index) => Err(Usage::error(format!(
+                        "--device cuda:{index}: this machine has cuda:0 to cuda:{}",
+                        count - 1
+                    ))),
                     None => Ok(cuda(listed.clone())),
                 }
             }
@@ -90,7 +96,7 @@ impl DeviceChoice {
 }
 
 fn no_cuda(asked: &str) -> anyhow::Error {
-    Usage::new(format!(
+    Usage::error(format!(
         "--device {asked}: no CUDA device is here; `reslab doctor` says why, `--device cpu` runs on the CPU"
     ))
 }
@@ -103,6 +109,14 @@ pub(crate) fn cores() -> usize {
 /// Runs at once on each device: on the CPU as many as fill the cores, on CUDA one.
 pub(crate) fn default_jobs(devices: &Devices, threads: usize) -> usize {
     if devices.kind == "cpu" { (cores() / threads.max(1)).max(1) } else { 1 }
+}
+
+/// Parses `--jobs`.
+///
+/// # Errors
+/// Not a number of at least 1.
+pub(crate) fn parse_jobs(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "must be a number of at least 1".to_owned())
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ pub(crate) fn execute(
         Ok(Err(error)) => (class_of(&error), format!("{error:#}")),
         Err(panic) => class_of_panic(panic.as_ref()),
     };
-    let failed = Failed { class, message, last_step };
+    let failed = Failed { class, message: without_frames(&message), last_step };
     dir.log(&format!("failed ({class}): {}", failed.message))?;
     dir.write_failed(&failed)?;
     Ok(Ran::Failed(failed))
@@ -127,9 +127,20 @@ fn class_of_panic(panic: &(dyn std::any::Any + Send)) -> (FailureClass, String) 
     (if out_of_memory { FailureClass::OutOfMemory } else { FailureClass::Bug }, text)
 }
 
+/// libtorch's words without the C++ frames that it adds: they name addresses, not what to do.
+fn without_frames(message: &str) -> String {
+    message.split("\nException raised from").next().unwrap_or(message).trim_end().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_are_cut_and_words_are_kept() {
+        assert_eq!(without_frames("bad shape\nException raised from f at x.cpp:1\nframe #0"), "bad shape");
+        assert_eq!(without_frames("two\nlines"), "two\nlines");
+    }
 
     #[test]
     fn a_panic_is_a_lack_of_memory_only_if_libtorch_says_so() {

@@ -36,7 +36,7 @@ pub(crate) struct Usage(pub(crate) Vec<String>);
 
 impl Usage {
     /// One error of usage.
-    pub(crate) fn new(message: impl Display) -> anyhow::Error {
+    pub(crate) fn error(message: impl Display) -> anyhow::Error {
         anyhow::Error::new(Self(vec![message.to_string()]))
     }
 

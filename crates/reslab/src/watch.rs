@@ -2,7 +2,7 @@
 
 use crate::terminal::{draws_bars, note};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use reslab_record::{Outcome, Progress, Split};
+use reslab_record::{Outcome, Progress, Split, Weights};
 use reslab_sweep::span;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -207,7 +207,7 @@ impl Run {
                 (figures.images_per_s, figures.seconds_left) = (*images_per_s, *seconds_left);
                 self.said.elapsed() >= LINE_EVERY
             }
-            Progress::Eval { split: Split::Val, top1, step, .. } => {
+            Progress::Eval { split: Split::Val, weights: Weights::Raw, top1, step, .. } => {
                 figures.val_top1 = Some(*top1);
                 figures.step = step + 1;
                 true
@@ -265,8 +265,7 @@ mod tests {
         assert!(!run.take(&step(0)));
         run.said = Instant::now() - LINE_EVERY;
         assert!(run.take(&step(1)));
-        let eval =
-            Progress::Eval { step: 2, split: Split::Val, weights: reslab_record::Weights::Raw, top1: 0.5, loss: 1.0 };
+        let eval = Progress::Eval { step: 2, split: Split::Val, weights: Weights::Raw, top1: 0.5, loss: 1.0 };
         assert!(run.take(&eval));
         assert_eq!(run.figures.line(), "loss 1.0000  val 50.00 %  5 images/s  3.0 s left");
     }

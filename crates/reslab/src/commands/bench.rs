@@ -141,7 +141,7 @@ fn contestants(arguments: &Arguments, registry: &Registry) -> Result<Vec<Contest
         let planned = file.plan(registry, Fit::Required)?;
         let run = planned.plan.runs.iter().find(|run| run.arm == first);
         let run =
-            run.ok_or_else(|| Usage::new(format!("--versus {change}: the file has no arm \"{first}\" any more")))?;
+            run.ok_or_else(|| Usage::error(format!("--versus {change}: the file has no arm \"{first}\" any more")))?;
         found.push((format!("{first}, {change}"), run.clone()));
     }
     found.into_iter().map(|(name, run)| Ok(Contestant { config: config_of(&run, registry)?, name, run })).collect()

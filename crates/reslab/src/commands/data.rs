@@ -79,7 +79,7 @@ fn about(set: &Dataset) -> String {
 
 /// The files of a data set; `None` where they are embedded.
 fn files_of(name: &str) -> Result<Option<&'static DatasetFiles>> {
-    reslab_data::dataset(name).map_err(|error| Usage::new(error.problem))?;
+    reslab_data::dataset(name).map_err(|error| Usage::error(error.problem))?;
     Ok(reslab_fetch::dataset(name))
 }
 
@@ -97,7 +97,7 @@ fn fetch_named(name: &str, sources: &Sources) -> Result<Exit> {
 /// The three ways to get the files.
 pub(crate) fn ensure(name: &str, sources: &Sources) -> Result<()> {
     if let Some(files) = files_of(name)? {
-        fetch_with_bar(files, sources).map_err(Usage::new)?;
+        fetch_with_bar(files, sources).map_err(Usage::error)?;
     }
     Ok(())
 }
@@ -156,7 +156,7 @@ fn verify_named(name: &str, sources: &Sources) -> Result<Exit> {
         return Ok(Exit::Done);
     };
     let mut view = FetchView::default();
-    let checks = reslab_fetch::verify(files, sources, &mut |progress| view.show(progress)).map_err(Usage::new)?;
+    let checks = reslab_fetch::verify(files, sources, &mut |progress| view.show(progress)).map_err(Usage::error)?;
     let paint = Paint::stdout();
     let mut exit = Exit::Done;
     for check in checks {

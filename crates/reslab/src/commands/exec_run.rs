@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     signals::watch(Second::Ends);
     let plan = Plan::read(&arguments.sweep)?;
     let run = plan.runs.iter().find(|run| run.id == arguments.id);
-    let run = run.ok_or_else(|| Usage::new(format!("{}: no run {}", arguments.sweep.display(), arguments.id)))?;
+    let run = run.ok_or_else(|| Usage::error(format!("{}: no run {}", arguments.sweep.display(), arguments.id)))?;
     let site = Site { device: &arguments.device, dir: run.dir(&arguments.sweep), sources: arguments.data.sources() };
     Ok(match execute(run, &site, registry, &mut tell)? {
         Ran::Done(_) => Exit::Done,

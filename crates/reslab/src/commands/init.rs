@@ -28,9 +28,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            return Err(Usage::new(format!("{}: exists, and is left as it is; name another file", path.display())));
+            return Err(Usage::error(format!("{}: exists, and is left as it is; name another file", path.display())));
         }
-        Err(error) => return Err(Usage::new(format!("{}: cannot be written: {error}", path.display()))),
+        Err(error) => return Err(Usage::error(format!("{}: cannot be written: {error}", path.display()))),
     };
     file.write_all(text.as_bytes()).with_context(|| format!("{}: cannot be written", path.display()))?;
     say(format_args!("wrote {0}; look at what it would run: reslab plan {0}", path.display()));
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
 /// The sweep's name is the file's, so that its results are found.
 fn sweep_name(path: &Path) -> Result<String> {
     if path.extension().is_none_or(|extension| extension != "toml") {
-        return Err(Usage::new(format!("{}: a sweep file ends in .toml", path.display())));
+        return Err(Usage::error(format!("{}: a sweep file ends in .toml", path.display())));
     }
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');

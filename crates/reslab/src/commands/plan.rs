@@ -1,7 +1,7 @@
 //! `reslab plan FILE`: the expanded plan; starts no run and writes nothing.
 
 use crate::columns::{columns, thousands};
-use crate::devices::{Devices, default_jobs};
+use crate::devices::{Devices, default_jobs, parse_jobs};
 use crate::execution::config_of;
 use crate::forecast::{forecast, rough};
 use crate::outcome::Exit;
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     data: DataOptions,
     /// Runs at once per device [default: CPU: cores / threads; CUDA: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
     jobs: Option<usize>,
     /// Estimate the time from three real steps of each distinct network, not from its operations
     #[arg(long)]

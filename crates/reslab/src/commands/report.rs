@@ -33,9 +33,9 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
-    let sweep = read_sweep(&arguments.dir).map_err(Usage::new)?;
+    let sweep = read_sweep(&arguments.dir).map_err(Usage::error)?;
     let options = Options { metric: arguments.metric.clone(), baseline: arguments.baseline.clone() };
-    let table = table(&sweep, &options).map_err(Usage::new)?;
+    let table = table(&sweep, &options).map_err(Usage::error)?;
     let text = match arguments.format {
         Format::Text => table.to_text(),
         Format::Md => table.to_markdown(),

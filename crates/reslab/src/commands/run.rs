@@ -72,7 +72,7 @@ fn the_one(planned: &Planned, arguments: &Arguments) -> Result<PlannedRun> {
     let mut runs = planned.pick(&selection)?;
     if runs.len() > 1 {
         let names: Vec<String> = runs.iter().map(|run| format!("--arm '{}'", run.arm)).collect();
-        return Err(Usage::new(format!(
+        return Err(Usage::error(format!(
             "--arm {}: {} runs have this name; one of: {}",
             arguments.arm,
             runs.len(),

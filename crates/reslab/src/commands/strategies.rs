@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
 fn unknown(name: &str, registry: &Registry) -> anyhow::Error {
     let names: Vec<&str> = registry.names().collect();
     let hint = nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    Usage::new(format!("no strategy `{name}`{hint} Known: {}", names.join(", ")))
+    Usage::error(format!("no strategy `{name}`{hint} Known: {}", names.join(", ")))
 }
 
 fn list(registry: &Registry) {

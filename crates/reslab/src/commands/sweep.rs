@@ -2,7 +2,7 @@
 
 use super::data::ensure;
 use super::plan::show;
-use crate::devices::default_jobs;
+use crate::devices::{default_jobs, parse_jobs};
 use crate::forecast::forecast;
 use crate::outcome::{Exit, Usage};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     data: DataOptions,
     /// Runs at once per device [default: CPU: cores / threads; CUDA: 1]
-    #[arg(long, value_name = "N", value_parser = jobs)]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
     jobs: Option<usize>,
     /// The folder that the sweep's own folder goes into [default: results]
     #[arg(long, value_name = "DIR")]
@@ -42,10 +42,6 @@ pub(crate) struct Arguments {
     /// Start only runs that failed, whatever the reason
     #[arg(long)]
     retry_failed: bool,
-}
-
-fn jobs(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "must be at least 1".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
@@ -114,15 +110,17 @@ fn all_done(planned: &Planned, runs: &[PlannedRun], dir: &Path) -> Result<Option
     if !says_the_same(&old, &planned.plan) || !known_folders(dir, runs).iter().all(|run| is_done(run, dir)) {
         return Ok(None);
     }
-    note(format_args!(
-        "all {} runs are done, in {}; nothing was started. `--out DIR` runs them anew elsewhere, \
-         `reslab reproduce {}` says which cells agree",
-        runs.len(),
-        dir.display(),
-        dir.display()
-    ));
+    tell_all_done(runs.len(), dir);
     print_table(dir)?;
     Ok(Some(Exit::Done))
+}
+
+fn tell_all_done(runs: usize, dir: &Path) {
+    let dir = dir.display();
+    note(format_args!(
+        "all {runs} runs are done, in {dir}; nothing was started. `--out DIR` runs them anew elsewhere, \
+         `reslab reproduce {dir}` says which cells agree"
+    ));
 }
 
 fn is_done(run: &PlannedRun, dir: &Path) -> bool {
@@ -239,7 +237,10 @@ impl Sweep<'_> {
             reslab_report::write_tables(self.dir)?;
             print_table(self.dir)?;
         }
-        note(format_args!("{}: {summary}", self.dir.display()));
+        match summary.all_done_before() {
+            true => tell_all_done(self.runs.len(), self.dir),
+            false => note(format_args!("{}: {summary}", self.dir.display())),
+        }
         let complete = summary.interrupted + summary.not_started + summary.elsewhere == 0;
         if let Some(line) = estimate.filter(|_| complete).and_then(|e| e.beside(summary.wall.as_secs_f64())) {
             note(line);
