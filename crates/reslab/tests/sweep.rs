@@ -25,7 +25,7 @@ fn a_sweep_ends_in_a_table_and_the_same_command_again_starts_nothing() {
     let before = place.files();
     let began = Instant::now();
     let again = place.call(&["sweep", "tiny.toml"]).expect(0);
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert_eq!(again.out, first.out, "the same table");
     assert!(again.err.contains("all 4 runs are done") && again.err.contains("--out"), "{}", again.err);
     assert!(again.err.contains("reproduce"), "{}", again.err);
@@ -62,7 +62,7 @@ fn a_learning_rate_of_ten_diverges_and_is_recorded_as_a_result() {
 fn ctrl_c_saves_and_the_same_command_goes_on_from_there() {
     let place = Place::new();
     let arguments =
-        ["sweep", "tiny.toml", "--set", "train.steps=2500", "--set", "train.eval_every=0", "--arm", "plain"];
+        ["sweep", "tiny.toml", "--set", "train.steps=1200", "--set", "train.eval_every=0", "--arm", "plain"];
     let arguments = [&arguments[..], &["--seeds", "0", "--out", "here"]].concat();
     let output = place.at("err.txt");
     let mut command = place.command(&arguments);
@@ -74,8 +74,8 @@ fn ctrl_c_saves_and_the_same_command_goes_on_from_there() {
         std::fs::read_to_string(csv).ok().map(|text| text.lines().count())
     };
     let began = Instant::now();
-    while steps().unwrap_or(0) < 100 {
-        assert!(began.elapsed() < Duration::from_secs(120), "{}", std::fs::read_to_string(&output).unwrap_or_default());
+    while steps().unwrap_or(0) < 30 {
+        assert!(began.elapsed() < Duration::from_secs(600), "{}", std::fs::read_to_string(&output).unwrap_or_default());
         std::thread::sleep(Duration::from_millis(20));
     }
     // SAFETY: a plain system call on a child that has not been waited for.
@@ -91,5 +91,5 @@ fn ctrl_c_saves_and_the_same_command_goes_on_from_there() {
     let log = std::fs::read_to_string(run.join("log.txt")).expect("a log");
     assert!(log.contains(", from step "), "it did not go on from the checkpoint:\n{log}\n{}", again.err);
     let rows = std::fs::read_to_string(run.join("steps.csv")).expect("steps");
-    assert_eq!(rows.lines().count(), 2501, "a header and every step once");
+    assert_eq!(rows.lines().count(), 1201, "a header and every step once");
 }
