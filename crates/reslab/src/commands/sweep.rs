@@ -116,10 +116,9 @@ fn all_done(planned: &Planned, runs: &[PlannedRun], dir: &Path) -> Result<Option
 }
 
 fn tell_all_done(runs: usize, dir: &Path) {
-    let dir = dir.display();
     note(format_args!(
-        "all {runs} runs are done, in {dir}; nothing was started. `--out DIR` runs them anew elsewhere, \
-         `reslab reproduce {dir}` says which cells agree"
+        "all {runs} runs are done, in {}; nothing was started. `--out DIR` runs them anew elsewhere",
+        dir.display()
     ));
 }
 
