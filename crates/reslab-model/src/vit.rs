@@ -13,9 +13,9 @@ use crate::{InputShape, ModelConfig, ModelError, Pool};
 
 /// A vision transformer. With plain pre-norm joins it is timm's `VisionTransformer`, number for number.
 ///
-/// The final norm stands where the blocks leave the stream without one (`pre`, `both`); under `post` the last block's own
-/// norm is the final one, and under `none` there is none. It acts on the pooled token, which for a class token is the
-/// same as timm's norm of all tokens, and for mean pooling is timm's `fc_norm`.
+/// The final norm stands where the blocks leave the stream without one (`pre`, `both`); under `post` the last block's
+/// own norm is the final one, and under `none` there is none. It acts on the pooled token, which for a class token is
+/// the same as timm's norm of all tokens, and for mean pooling is timm's `fc_norm`.
 #[derive(Debug)]
 pub struct Vit {
     embedding: Embedding,

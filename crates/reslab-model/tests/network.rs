@@ -6,7 +6,7 @@ use reslab_model::{InputShape, ModelConfig, Vit};
 use reslab_residual::{
     DrawStep, DropMode, DropPath, DropPathConfig, Masks, Pass, Registry, Schedule, Strategy, check_compatible,
 };
-use reslab_torch::{Group, Parameter, Scope, foreach, stream};
+use reslab_torch::{Group, Parameter, Scope, foreach, set_threads, stream};
 use tch::{Device, Kind, Tensor};
 
 const INPUT: InputShape = InputShape { channels: 1, height: 8, width: 8, classes: 4 };
@@ -28,6 +28,7 @@ fn strategies() -> Vec<(&'static str, Box<dyn Strategy>)> {
 }
 
 fn build(strategy: &dyn Strategy, config: &ModelConfig, seed: u64) -> (Vit, Vec<Parameter>) {
+    set_threads(1); // The tests run side by side, and busy OpenMP threads slow each other several fold.
     let scope = Scope::new(seed, Kind::Float, Device::Cpu);
     let vit = Vit::new(&scope, config, strategy, INPUT).unwrap();
     (vit, scope.parameters())
@@ -100,8 +101,8 @@ fn every_parameter_is_in_the_group_that_timm_would_give_it() {
     }
 }
 
-/// Truncated at absolute +-2 the normal of std .02 is not cut at all; a linear layer of the network of width 8 has 64 to
-/// 192 entries: the standard error of its std is std / sqrt(2 n). The patch projection is uniform within 1/sqrt(16).
+/// Truncated at absolute +-2 the normal of std .02 is not cut at all; a linear layer of the network of width 8 has 64
+/// to 192 entries: the standard error of its std is std / sqrt(2 n). The patch projection is uniform within 1/sqrt(16).
 #[test]
 fn parameters_start_as_in_timm() {
     let (_, parameters) = build(&*strategies().remove(0).1, &config("class", "both"), 0);

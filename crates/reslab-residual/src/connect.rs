@@ -10,8 +10,8 @@ use crate::{Branch, DropRule, Join, Pass, Site};
 
 /// Carries out one join: residual `[B, N, S]` -> what the block continues with, `[B, N, S]`.
 ///
-/// The block calls this, not the join: it applies drop path by the join's [`DropRule`] and takes telemetry. Without drop
-/// path it is `join.forward` and nothing else.
+/// The block calls this, not the join: it applies drop path by the join's [`DropRule`] and takes telemetry. Without
+/// drop path it is `join.forward` and nothing else.
 pub fn connect(join: &dyn Join, site: Site, residual: &Tensor, branch: &dyn Branch, pass: &mut Pass) -> Tensor {
     let dropped = pass.dropped(site);
     pass.begin();

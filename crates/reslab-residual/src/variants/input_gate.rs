@@ -18,8 +18,8 @@ const NORM_EPS: f64 = 1e-6;
 /// gate; bounded by a learned c as in x-transformers' `AdaptiveLayerScale`. No published number for ViTs is known.
 /// Differs: `c` is learned, and the gate reads the normed residual, so it does not drift with the stream's size.
 ///
-/// Shapes: x and y `[B, N, D]`; g `[B, N, 1]` or `[B, N, D]`; w1 `[hidden, D]`; w2 `[1 or D, hidden or D]`; b `[1 or D]`;
-/// c `[]`, registered as `gamma`.
+/// Shapes: x and y `[B, N, D]`; g `[B, N, 1]` or `[B, N, D]`; w1 `[hidden, D]`; w2 `[1 or D, hidden or D]`;
+/// b `[1 or D]`; c `[]`, registered as `gamma`.
 ///
 /// At step 0 w2 and b are 0 and c is `2 * initial_gain`, so g is exactly `initial_gain` everywhere: arms start
 /// comparable. w1 starts as a truncated normal of std .02; it has no gradient until w2 has moved.
@@ -48,8 +48,8 @@ pub enum Output {
 pub const VARIANT: Variant = Variant {
     name: "input_gate",
     summary: "the branch is scaled per token by a gate that reads the residual",
-    equation: "y = x + g(x) * f(x), g = c * sigmoid(w2 . GELU(w1 . LN(x)) + b), c = 2 * initial_gain, w2 = b = 0 at step 0",
-    source: "after Srivastava et al. 2015 (highway networks), arXiv:1505.00387, eq. (2), and x-transformers' AdaptiveLayerScale",
+    equation: "y = x + g * f(x), g = c * sigmoid(w2 . GELU(w1 . LN(x)) + b); at step 0 w2 = b = 0, g = initial_gain",
+    source: "after Srivastava et al. 2015 (highway networks), arXiv:1505.00387, and x-transformers' AdaptiveLayerScale",
     example: "kind = \"input_gate\"\nhidden = 16\ninitial_gain = 0.1\noutput = \"scalar\"\n",
     keys: reslab_config::keys::<InputGate>,
     parse,
