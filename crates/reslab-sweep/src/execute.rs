@@ -110,7 +110,7 @@ pub enum Event<'a> {
 pub enum Skip {
     /// It is done; the outcome, where its record can be read.
     Done(Option<Outcome>),
-    /// It failed before, in a way that would come again.
+    /// It failed before, in a way that would come again; or its result cannot be read.
     Failed(Failed),
     /// Another process is at it.
     Elsewhere,
@@ -120,7 +120,7 @@ pub enum Skip {
 
 /// The runs that [`execute`] would start now, in the order of the start: all arms of the first seed come first.
 pub fn pending(sweep: &Path, runs: &[PlannedRun], retry: Retry) -> Vec<PlannedRun> {
-    order(runs).into_iter().map(|i| &runs[i]).filter(|run| look(&run.dir(sweep), retry).is_none()).cloned().collect()
+    order(runs).into_iter().map(|i| &runs[i]).filter(|run| look(run, sweep, retry).is_none()).cloned().collect()
 }
 
 /// Starts what is to be started and comes back when nothing runs any more. `on_event` is called on this thread, and the
@@ -156,11 +156,12 @@ fn order(runs: &[PlannedRun]) -> Vec<usize> {
     order
 }
 
-/// Why the run in `dir` is not to be started, from what is on disk.
-fn look(dir: &Path, retry: Retry) -> Option<Skip> {
+/// Why a run is not to be started, from what is on disk.
+fn look(run: &PlannedRun, sweep: &Path, retry: Retry) -> Option<Skip> {
+    let dir = &run.dir(sweep);
     let record = RunDir::open(dir).ok();
     match run_state(dir).unwrap_or(RunState::Absent) {
-        RunState::Done => Some(Skip::Done(record.and_then(|r| r.read_done().ok()?).map(|done| done.outcome))),
+        RunState::Done => Some(done(run, dir)),
         RunState::Running => Some(Skip::Elsewhere),
         RunState::Failed if retry == Retry::Pending => {
             let unreadable =
@@ -172,6 +173,20 @@ fn look(dir: &Path, retry: Retry) -> Option<Skip> {
         RunState::Partial | RunState::Absent if retry == Retry::FailedOnly => Some(Skip::NotFailed),
         RunState::Failed | RunState::Partial | RunState::Absent => None,
     }
+}
+
+/// The result in `dir`. A done.json that cannot be read, or is of another run, is none; and what is finished is never
+/// written again, so that only its owner can clear it away.
+fn done(run: &PlannedRun, dir: &Path) -> Skip {
+    let problem = match RunDir::open(dir).and_then(|record| record.read_done()) {
+        Ok(Some(done)) if done.id == run.id => return Skip::Done(Some(done.outcome)),
+        Ok(Some(done)) => format!("{}: its done.json is that of run {}", dir.display(), done.id),
+        // It was there a moment ago.
+        Ok(None) => return Skip::Done(None),
+        Err(error) => error.to_string(),
+    };
+    let message = format!("{problem}; move the run's folder away, and it is computed anew");
+    Skip::Failed(Failed { class: FailureClass::Io, message, last_step: None })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -202,7 +217,7 @@ impl Executor<'_, '_> {
     fn queue(&mut self) -> VecDeque<usize> {
         let mut queue = VecDeque::new();
         for index in order(self.job.runs) {
-            match look(&self.dir(index), self.job.retry) {
+            match look(&self.job.runs[index], self.job.sweep, self.job.retry) {
                 Some(why) => self.skip(index, why),
                 None => queue.push_back(index),
             }
@@ -251,7 +266,7 @@ impl Executor<'_, '_> {
 
     fn start(&mut self, index: usize, place: usize, start: &Start<'_>) {
         // Another sweep may have been at it since the queue was made.
-        if let Some(why) = look(&self.dir(index), self.job.retry) {
+        if let Some(why) = look(&self.job.runs[index], self.job.sweep, self.job.retry) {
             return self.skip(index, why);
         }
         let (run, slot) = (&self.job.runs[index], self.pool.slot(place));

@@ -10,6 +10,7 @@ use crate::identity::run_id;
 use crate::names::run_folder;
 use crate::node::{self, to_table};
 use crate::point::{Point, points_of};
+use crate::reader::Frame;
 use crate::source::SweepFile;
 
 /// What a network is, known without running it.
@@ -51,6 +52,7 @@ pub fn expand(file: &SweepFile, check: &Check<'_>, target: &Target) -> Result<Pl
     let (facts, found) = check_points(&file.file, &points, check);
     errors.extend(found);
     errors.extend(frame_errors(file, &points));
+    errors.extend(without_validation(file, &points));
     errors.extend(twins(file, &points, target));
     SweepErrors::check(errors)?;
     let frame = &file.frame;
@@ -162,13 +164,54 @@ fn frame_errors(file: &SweepFile, points: &[Point]) -> Vec<SweepError> {
         errors.push(SweepError::new(&file.file, "baseline", problem));
     }
     let axes: Vec<&str> = file.factors.iter().flat_map(|axis| axis.keys.iter().map(String::as_str)).collect();
-    for key in file.frame.select.iter().filter(|key| !axes.contains(&key.as_str())) {
-        let known =
-            if axes.is_empty() { "the file has no [grid]".to_owned() } else { format!("axes: {}", axes.join(", ")) };
-        let problem = format!("`{key}` is no axis of [grid]{} ({known})", hint(key, axes.iter().copied()));
-        errors.push(SweepError::new(&file.file, "select", problem));
+    for (index, key) in file.frame.select.iter().enumerate() {
+        if let Some(problem) = select_problem(file, key, &file.frame.select[..index], &axes) {
+            errors.push(SweepError::new(&file.file, "select", problem));
+        }
     }
     errors
+}
+
+/// What is wrong with one key of `select`; `before` are those before it, `axes` all that there are.
+fn select_problem(file: &SweepFile, key: &str, before: &[String], axes: &[&str]) -> Option<String> {
+    let is_it = |other: &String| other == key;
+    if before.iter().any(is_it) {
+        return Some(format!("`{key}` stands twice"));
+    }
+    let Some(axis) = file.factors.iter().find(|axis| axis.keys.iter().any(is_it)) else {
+        let known =
+            if axes.is_empty() { "the file has no [grid]".to_owned() } else { format!("axes: {}", axes.join(", ")) };
+        return Some(format!("`{key}` is no axis of [grid]{} ({known})", hint(key, axes.iter().copied())));
+    };
+    // The rest of a zip would stay a factor with one value of the chosen key each: nothing to choose from.
+    let rest = axis.keys.iter().find(|other| !file.frame.select.contains(other))?;
+    Some(format!("`{key}` is walked together with `{rest}` in [zip]: name both, or neither"))
+}
+
+/// The key that says how many images the validation split has.
+const VAL_IMAGES: &str = "data.val_images";
+
+/// Whatever is chosen, or reported, on the validation split needs one.
+fn without_validation(file: &SweepFile, points: &[Point]) -> Vec<SweepError> {
+    let count = |point: &Point| node::get(&point.tables, VAL_IMAGES).map(node::Node::to_value);
+    let at: Vec<usize> = (0..points.len()).filter(|i| count(&points[*i]) == Some(toml::Value::Integer(0))).collect();
+    let Some(first) = at.first() else { return Vec::new() };
+    let origin = node::origin_of(&points[*first].tables, VAL_IMAGES);
+    let Frame { metric, select, .. } = &file.frame;
+    let chosen = (!select.is_empty()).then(|| {
+        format!(
+            "is 0, but `select` chooses {} on the validation split; give it images, or drop `select`",
+            select.join(", ")
+        )
+    });
+    let shown = metric.starts_with("val/").then(|| {
+        format!(
+            "is 0, but the metric `{metric}` is one of the validation split; give it images, or take a metric of test"
+        )
+    });
+    let problems = chosen.into_iter().chain(shown);
+    let error = |problem| SweepError::new(origin.as_deref().unwrap_or(&file.file), VAL_IMAGES, problem);
+    problems.flat_map(|problem| spread(&error(problem), &at, points)).collect()
 }
 
 /// Points of the same name, or that resolve to the same run.

@@ -49,6 +49,9 @@ impl Reader<'_> {
         if !frame.name.is_empty() && frame.name.chars().all(|c| c == '.') {
             self.problem("name", format!("{:?} cannot be the name of a folder", frame.name));
         }
+        if frame.name.chars().any(char::is_control) {
+            self.problem("name", format!("must be one line of plain characters, but is {:?}", frame.name));
+        }
         if !frame.metric.is_empty() && !keys::METRICS.contains(&frame.metric.as_str()) {
             let near = hint(&frame.metric, keys::METRICS);
             self.problem("metric", format!("no metric `{}`{near} (known: {})", frame.metric, keys::METRICS.join(", ")));
@@ -187,11 +190,15 @@ fn must_be_table(key: &str, node: &Node) -> Result<(), String> {
 
 /// Reads one `[[arm]]`; `list` is the node of all arms, which says the file.
 fn arm(table: &Map, index: usize, run_set: &Map, list: &Node) -> Result<Arm, Vec<SweepError>> {
-    let Some(name) = table.get("name").and_then(Node::as_str).filter(|n| !n.trim().is_empty() && !n.contains('\n'))
-    else {
-        let problem = format!("the {}. [[arm]] has no name; it needs name = \"...\"", index + 1);
-        return Err(vec![SweepError::new(&*list.origin, "arm.name", problem)]);
+    let nameless = |problem: &str| {
+        let problem = format!("the {}. [[arm]] has {problem}; it needs name = \"...\"", index + 1);
+        vec![SweepError::new(&*list.origin, "arm.name", problem)]
     };
+    let name = table.get("name").and_then(Node::as_str).filter(|name| !name.trim().is_empty());
+    let name = name.ok_or_else(|| nameless("no name"))?;
+    if name.chars().any(char::is_control) {
+        return Err(nameless("a name with a line feed, a tab or the like"));
+    }
     let mut errors = keys::unknown(table, Place::Arm, "");
     let mut own = Map::new();
     let mut zipped = Vec::new();

@@ -180,6 +180,10 @@ fn apply_profile(
     }
     for (name, node) in &profiles {
         let key = keys::join("profile", name);
+        if name == "none" {
+            let problem = "`--profile none` takes the file as it stands, so this one could never be chosen; rename it";
+            problems.push(SweepError::new(&*node.origin, &*key, problem));
+        }
         match node.as_table() {
             Some(map) => problems.extend(keys::unknown(map, Place::Profile, &key)),
             None => problems.push(SweepError::new(&*node.origin, key, "must be a table")),

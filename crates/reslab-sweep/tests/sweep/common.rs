@@ -95,7 +95,8 @@ pub fn target() -> Target {
 
 /// Stands for the model's crates: knows a few keys, and wants `residual.init` finite and `model.width` even.
 pub fn check(table: &toml::Table) -> Result<Facts, Vec<ConfigError>> {
-    let known = "dataset kind depth width steps batch lr betas init rate mode schedule hidden precision momentum";
+    let known =
+        "dataset val_images kind depth width steps batch lr betas init rate mode schedule hidden precision momentum";
     let mut errors = Vec::new();
     for (name, inner) in table {
         for (key, value) in inner.as_table().into_iter().flatten() {

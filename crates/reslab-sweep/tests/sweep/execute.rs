@@ -50,6 +50,26 @@ fn a_second_call_skips_what_is_done_and_starts_nothing() {
 }
 
 #[test]
+fn a_result_that_cannot_be_read_or_is_another_runs_is_a_failure_and_is_not_written_over() {
+    let out = tempfile::tempdir().unwrap();
+    let plan = tiny_plan(3, "[0]");
+    go(out.path(), &plan, "done_now", &How::default());
+    let done = |index: usize| plan.runs[index].dir(out.path()).join("done.json");
+    fs::write(done(0), "{\"id\": ").unwrap();
+    fs::copy(done(2), done(1)).unwrap();
+    for retry in [Retry::Pending, Retry::FailedOnly] {
+        let (summary, told) = go(out.path(), &plan, "done_now", &How { retry, ..How::default() });
+        assert_eq!((summary.done_before, summary.failed.len(), summary.exit_code()), (1, 2, 1), "{:?}", told.lines);
+        assert_eq!(told.count("started"), 0);
+        let messages: Vec<&str> = summary.failed.iter().map(|run| run.failed.message.as_str()).collect();
+        assert!(messages[0].contains("done.json: EOF"), "{messages:?}");
+        assert!(messages[1].contains(&format!("is that of run {}", plan.runs[2].id)), "{messages:?}");
+        assert!(messages.iter().all(|message| message.contains("move the run's folder away")), "{messages:?}");
+    }
+    assert_eq!(fs::read_to_string(done(0)).unwrap(), "{\"id\": ");
+}
+
+#[test]
 fn a_non_finite_run_is_a_result() {
     let out = tempfile::tempdir().unwrap();
     let plan = tiny_plan(1, "[0]");

@@ -18,6 +18,7 @@ fn the_frame_is_checked_key_by_key() {
         ("name = \"tiny\"\n", "", "x.toml: name: missing"),
         ("\"tiny\"", "3", "x.toml: name: must be a text in quotes, but is 3"),
         ("\"tiny\"", "\"..\"", "x.toml: name: \"..\" cannot be the name of a folder"),
+        ("\"tiny\"", "\"a\\nb\"", "x.toml: name: must be one line of plain characters, but is \"a\\nb\""),
         ("\"Does it?\"", "[1]", "x.toml: question: must be a text in quotes, but is a list"),
         ("baseline = \"plain\"\n", "", "x.toml: baseline: missing"),
         ("\"plain\"", "\"plian\"", "x.toml: baseline: no arm \"plian\"; did you mean `plain`? (arms: plain)"),
@@ -58,6 +59,7 @@ fn arms_are_checked_key_by_key() {
         ("[arm]\nname = \"plain\"\n", "x.toml: arm: must be tables, at least one, written [[arm]]"),
         ("[[arm]]\nresidual.kind = \"plain\"\n", "x.toml: arm.name: the 1. [[arm]] has no name"),
         ("[[arm]]\nname = \"\"\n", "x.toml: arm.name: the 1. [[arm]] has no name"),
+        ("[[arm]]\nname = \"a\\tb\"\n", "x.toml: arm.name: the 1. [[arm]] has a name with a line feed, a tab"),
         (
             "[[arm]]\nname = \"plain\"\nresidul.kind = 3\n",
             "x.toml: arm \"plain\": residul: unknown key `residul` in an arm; did you mean `residual`?",
@@ -142,6 +144,40 @@ fn the_baseline_is_named_with_its_own_axes_and_without_the_grids() {
 }
 
 #[test]
+fn a_key_is_selected_once_and_a_zip_as_a_whole() {
+    let files = Files::arms(&format!("{PLAIN}[zip]\noptim.lr = [1.0, 2.0]\ntrain.batch = [1, 2]\n"));
+    let errors = files.errors_with(&["select=[\"optim.lr\"]"]);
+    assert_eq!(
+        errors,
+        "x.toml: select: `optim.lr` is walked together with `train.batch` in [zip]: name both, or neither"
+    );
+    assert!(files.plan_with(&["select=[\"train.batch\", \"optim.lr\"]"], None).is_ok());
+    let errors = files.errors_with(&["select=[\"optim.lr\", \"train.batch\", \"optim.lr\"]"]);
+    assert_eq!(errors, "x.toml: select: `optim.lr` stands twice");
+}
+
+#[test]
+fn what_is_chosen_or_shown_on_validation_needs_a_validation_split() {
+    let other = "[[arm]]\nname = \"b\"\nresidual = { kind = \"y\" }\n";
+    let files = Files::arms(&format!("{PLAIN}{other}[grid]\noptim.lr = [1.0, 2.0]\n"));
+    let (select, none) = ("select=[\"optim.lr\"]", "data.val_images=0");
+    let lines = [
+        "--set: data.val_images: is 0, but `select` chooses optim.lr on the validation split; give it images, or drop \
+         `select`",
+        "--set: data.val_images: is 0, but the metric `val/top1` is one of the validation split; give it images, or take \
+         a metric of test",
+    ];
+    assert_eq!(files.errors_with(&[select, none]), lines[0]);
+    assert_eq!(files.errors_with(&["metric=val/top1", none]), lines[1]);
+    assert_eq!(files.errors_with(&[select, "metric=val/top1", none]), lines.join("\n"));
+    assert!(files.plan_with(&[none], None).is_ok(), "nothing is chosen or shown on it");
+    assert!(files.plan_with(&[select, "metric=val/top1", "data.val_images=1"], None).is_ok());
+    let of_one = other.to_owned() + "data.val_images = 0\n";
+    let errors = Files::arms(&format!("{PLAIN}{of_one}[grid]\noptim.lr = [1.0, 2.0]\n")).errors_with(&[select]);
+    assert!(errors.starts_with("x.toml: arm \"b\": data.val_images: is 0, but `select`"), "{errors}");
+}
+
+#[test]
 fn a_broken_baseline_is_told_by_its_own_error_alone() {
     let broken = PLAIN.replace("residual =", "residul =");
     let other = "[[arm]]\nname = \"b\"\nresidual = { kind = \"y\" }\n";
@@ -218,6 +254,8 @@ fn profiles_are_checked_whether_chosen_or_not() {
         "{errors}"
     );
     assert!(errors.contains("x.toml: profile.odd: must be a table"), "{errors}");
+    let errors = Files::arms(&format!("{PLAIN}[profile.none]\nmodel.width = 2\n")).errors();
+    assert!(errors.starts_with("x.toml: profile.none: `--profile none` takes the file as it stands"), "{errors}");
     let files = Files::arms(&format!("{PLAIN}[profile.small]\nmodel.width = 2\n"));
     let choice = Overrides { profile: ProfileChoice::Named("smal".into()), ..Overrides::default() };
     let file = load(&files.path("x.toml"), &choice, "cpu").unwrap();
