@@ -27,9 +27,10 @@ impl Heading {
         add("Data", shared(sweep, &["data.dataset", "data.train_images", "data.val_images"]));
         let model = ["model.kind", "model.depth", "model.width", "model.num_heads", "model.patch_size"];
         add("Network", shared(sweep, &model));
-        let train =
-            ["train.steps", "train.epochs", "train.batch", "train.precision", "train.report", "optim.kind", "optim.lr"];
+        let train = ["train.steps", "train.epochs", "train.batch", "train.clip", "train.precision", "train.report"];
         add("Training", shared(sweep, &train));
+        let optim = ["optim.kind", "optim.lr", "optim.weight_decay", "optim.warmup_steps", "optim.schedule"];
+        add("Optimizer", shared(sweep, &optim));
         let seeds: Vec<String> = plan.seeds.iter().map(u64::to_string).collect();
         add("Seeds", format!("{} (n = {})", seeds.join(", "), seeds.len()));
         add("Metric", format!("{}; baseline: {}", plan.metric, plan.baseline));

@@ -5,17 +5,23 @@ use std::collections::BTreeSet;
 use crate::arm::ArmRow;
 use crate::heading;
 use crate::metric::Metric;
+use crate::select::Selection;
 use crate::sweep::{Finished, Run, Status, Sweep};
 
 /// How to read the columns.
-pub(crate) fn legend(rows: &[ArmRow]) -> Vec<String> {
+pub(crate) fn legend(rows: &[ArmRow], selection: Option<&Selection>) -> Vec<String> {
+    let beside = match selection {
+        None => "",
+        Some(_) => " (in the chosen part, of each arm's own point to the baseline's own)",
+    };
     let mut lines = vec![
         "Accuracies in percent: mean +- half-width of the 95 % t interval over seeds; for n = 2 the range in brackets; \
          no interval for n = 1 or where a run diverged."
             .to_owned(),
-        "Differences are to the baseline at the same grid point, paired by seed. Their intervals describe these runs; \
-         no test was made."
-            .to_owned(),
+        format!(
+            "Differences are to the baseline at the same grid point{beside}, paired by seed. Their intervals describe \
+             these runs; no test was made."
+        ),
         "Diverged: loss or gradient norm not finite, or training loss (mean of 20 steps) above that of step 0 + 0.1 for \
          50 steps running. A diverged run scores chance (1/C, loss ln C); it is never left out. Not trained: final loss \
          above 0.95 ln C."
@@ -25,14 +31,25 @@ pub(crate) fn legend(rows: &[ArmRow]) -> Vec<String> {
          norm(update) / norm(residual) over the joins of the last third of the blocks, at the last telemetry step."
             .to_owned(),
     ];
+    let comparisons = match selection {
+        None => rows.iter().filter(|row| !row.is_baseline).count(),
+        Some(selection) => selection.rows.iter().filter(|choice| !choice.is_baseline).count(),
+    };
     let few = rows.iter().map(|row| row.planned).max().unwrap_or(0);
-    if few < 6 {
+    if comparisons > 0 && few < seeds_needed(comparisons) {
         lines.push(format!(
-            "With n = {few} seeds no exact two-sided test can reach p = .05 (the smallest p is {}): read this as a screening.",
-            smallest_p(few)
+            "With n = {few} seeds an exact two-sided sign-flip test cannot go below p = {}; for p = .05 after Holm's \
+             correction over {comparisons} comparisons it takes n = {}: read this as a screening.",
+            smallest_p(few),
+            seeds_needed(comparisons)
         ));
     }
     lines
+}
+
+/// The fewest pairs with which the smallest p, times the number of comparisons, is at most .05: 1 + log2(m / .05).
+fn seeds_needed(comparisons: usize) -> usize {
+    (1.0 + (comparisons as f64 / 0.05).log2()).ceil() as usize
 }
 
 /// The smallest two-sided p of an exact sign-flip test with n pairs: 2^(1-n).
@@ -114,5 +131,20 @@ fn mixed(sweep: &Sweep, notes: &mut Vec<String>) {
     }
     if distinct(heading::device) > 1 {
         notes.push("Warning: the runs come from different devices or numbers of threads (see above).".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The design's own numbers: one primary contrast takes 6 seeds, seven comparisons take 9.
+    #[test]
+    fn the_seeds_that_a_table_needs() {
+        assert_eq!([1, 2, 3, 4, 7].map(seeds_needed), [6, 7, 7, 8, 9]);
+        for m in 1..50 {
+            let n = seeds_needed(m);
+            assert!(smallest_p(n) * m as f64 <= 0.05 && smallest_p(n - 1) * m as f64 > 0.05, "{m}: {n}");
+        }
     }
 }

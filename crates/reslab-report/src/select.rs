@@ -26,6 +26,8 @@ pub struct Chosen {
     pub arm: String,
     /// The axes at the chosen point.
     pub values: Vec<Axis>,
+    /// Those of them that are the smallest or the largest number of the arm's grid: a better one may lie beyond.
+    pub at_end: Vec<Axis>,
     /// Index in [`crate::Table::rows`] of the chosen point; `None` while no point has all its seeds.
     pub row: Option<usize>,
     /// Points that could be chosen: all their seeds are done.
@@ -53,10 +55,10 @@ pub(crate) fn select(
     let is_chosen = |axis: &Axis| plan.select.contains(&axis.key);
     let arms = arms(rows, groups, is_chosen);
     let mut chosen: Vec<Chosen> = arms.iter().map(|(name, at)| choose(name, at, rows, &validation)).collect();
-    for choice in &mut chosen {
-        let row = choice.row.map(|row| &rows[row]);
-        choice.values =
-            row.map_or(Vec::new(), |row| row.point.iter().filter(|axis| is_chosen(axis)).cloned().collect());
+    for (choice, (_, members)) in chosen.iter_mut().zip(&arms) {
+        let Some(row) = choice.row else { continue };
+        choice.values = rows[row].point.iter().filter(|axis| is_chosen(axis)).cloned().collect();
+        choice.at_end = choice.values.iter().filter(|axis| is_at_end(axis, members, rows)).cloned().collect();
     }
     // The rest of the point (grid axes that are factors) still pairs an arm with the baseline.
     let factors =
@@ -95,7 +97,8 @@ fn choose(name: &str, members: &[usize], rows: &[ArmRow], validation: &Metric) -
     let complete: Vec<usize> = members.iter().copied().filter(|at| rows[*at].done == rows[*at].planned).collect();
     let mut best: Option<(usize, f64)> = None;
     for at in &complete {
-        let Some(summary) = rows[*at].metric(validation) else { continue };
+        // The mean of some of the seeds is no match for that of all: a diverged run always has its score, chance.
+        let Some(summary) = rows[*at].metric(validation).filter(|s| s.n == rows[*at].planned) else { continue };
         let score = if validation.is_loss() { -summary.mean } else { summary.mean };
         if best.is_none_or(|(_, top)| score > top) {
             best = Some((*at, score));
@@ -104,12 +107,23 @@ fn choose(name: &str, members: &[usize], rows: &[ArmRow], validation: &Metric) -
     Chosen {
         arm: name.to_owned(),
         values: Vec::new(),
+        at_end: Vec::new(),
         row: best.map(|(at, _)| at),
         complete: complete.len(),
         points: members.len(),
         is_baseline: false,
         difference: None,
     }
+}
+
+/// Whether no number of the same axis in these rows is smaller, or none is larger.
+fn is_at_end(axis: &Axis, members: &[usize], rows: &[ArmRow]) -> bool {
+    let number = |text: &str| text.replace('_', "").parse::<f64>().ok();
+    let all = members.iter().flat_map(|at| &rows[*at].point).filter(|other| other.key == axis.key);
+    let all: Option<Vec<f64>> = all.map(|other| number(&other.value)).collect();
+    let (Some(own), Some(all)) = (number(&axis.value), all) else { return false };
+    let is_alone = all.iter().all(|x| *x == own);
+    !is_alone && (all.iter().all(|x| own <= *x) || all.iter().all(|x| own >= *x))
 }
 
 fn grids(arms: &[(String, Vec<usize>)], rows: &[ArmRow], is_chosen: &dyn Fn(&Axis) -> bool) -> Vec<String> {

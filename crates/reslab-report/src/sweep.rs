@@ -1,6 +1,7 @@
 //! A sweep's folder, read: the plan, and of each run what the tables need.
 
 use reslab_record::{Done, Env, Failed, LayerRow, Outcome, Plan, PlannedRun, RunDir, StepRow, Timing, read_rows};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::metric::Metric;
@@ -53,7 +54,7 @@ pub struct Finished {
     pub diverged: bool,
     /// It is not diverged, but its final loss is near that of a network that has learned nothing.
     pub not_trained: bool,
-    /// Training loss over the last 20 steps, as recorded.
+    /// Training loss over the last 20 steps, as recorded; `None` where those are missing.
     pub final_loss: Option<f64>,
     /// Largest gradient norm before clipping; infinite where one was not finite.
     pub largest_grad_norm: Option<f64>,
@@ -86,8 +87,8 @@ pub fn read_sweep_with(dir: &Path, rule: SpikeRule) -> Result<Sweep, ReportError
 fn read_run(dir: &Path, planned: &PlannedRun, rule: SpikeRule) -> Run {
     let (status, env, timing, problems) = (Status::Unfinished, None, None, Vec::new());
     let mut run = Run { planned: planned.clone(), status, env, timing, problems };
-    let Ok(records) = RunDir::open(dir) else { return run };
     let mut problems = Vec::new();
+    let Some(records) = note(open(dir), &mut problems).flatten() else { return Run { problems, ..run } };
     run.env = note(records.read_env().map_err(short), &mut problems).flatten();
     run.timing = note(records.read_timing().map_err(short), &mut problems).flatten();
     let done = note(records.read_done().map_err(short), &mut problems).flatten();
@@ -110,6 +111,15 @@ fn read_run(dir: &Path, planned: &PlannedRun, rule: SpikeRule) -> Run {
     };
     run.problems = problems;
     run
+}
+
+/// A run's folder; `None` where it was never begun.
+fn open(dir: &Path) -> Result<Option<RunDir>, String> {
+    match RunDir::open(dir) {
+        Ok(records) => Ok(Some(records)),
+        Err(reslab_record::RecordError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(short(error)),
+    }
 }
 
 fn note<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
@@ -142,8 +152,7 @@ fn finish(dir: &Path, done: Done, rule: SpikeRule, problems: &mut Vec<String>) -
     let losses = done.metrics.iter().filter(|(name, _)| Metric::new(name.as_str()).is_loss());
     let non_finite = done.outcome != Outcome::Finished || losses.into_iter().any(|(_, loss)| !loss.is_finite());
     let diverged = non_finite || stayed_high == Some(true);
-    let recorded = stability::smoothed_loss(&steps);
-    let final_loss = if steps.is_empty() { done.metrics.get("train/loss").copied() } else { Some(recorded) };
+    let final_loss = final_loss(&steps, &done, problems);
     let not_trained = !diverged && final_loss.is_some_and(|loss| stability::is_not_trained(loss, done.num_classes));
     let losses: Vec<f64> = steps.iter().map(|row| row.loss).collect();
     let norms: Vec<f64> = steps.iter().map(|row| row.grad_norm).collect();
@@ -158,6 +167,16 @@ fn finish(dir: &Path, done: Done, rule: SpikeRule, problems: &mut Vec<String>) -
         update_ratio: last_third_ratio(&layers.rows),
         done,
     }
+}
+
+/// The training loss over the last 20 steps, if those are there: rows that end early say nothing of the end.
+fn final_loss(steps: &[StepRow], done: &Done, problems: &mut Vec<String>) -> Option<f64> {
+    let last = steps.last()?.step;
+    if last + 1 == done.steps {
+        return Some(stability::smoothed_loss(steps));
+    }
+    problems.push(format!("steps.csv: ends at step {last}, but the run had {} steps", done.steps));
+    None
 }
 
 /// The mean ratio over the joins of the last third of the blocks (at least one), at the last step of `rows`.

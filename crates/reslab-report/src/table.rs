@@ -71,7 +71,7 @@ pub fn table(sweep: &Sweep, options: &Options) -> Result<Table, ReportError> {
     let selection = select(plan, &rows, &groups, &metric, &baseline);
     Ok(Table {
         heading: Heading::new(sweep),
-        legend: notes::legend(&rows),
+        legend: notes::legend(&rows, selection.as_ref()),
         notes: notes::notes(sweep, &rows, &metrics),
         metric,
         baseline,

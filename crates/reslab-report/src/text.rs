@@ -66,11 +66,18 @@ impl Table {
         let Some(selection) = &self.selection else { return Vec::new() };
         let best = if selection.metric.is_loss() { "lowest" } else { "highest" };
         let mut lines = vec![format!(
-            "Chosen per arm: the point with the {best} mean {} over seeds, among those with all seeds done; the test split \
-             has no part in it.",
+            "Chosen per arm: the point with the {best} mean {} over seeds, the first of equals, among those with all seeds \
+             done; the test split has no part in it.",
             selection.metric.name()
         )];
         lines.extend(selection.grid.iter().map(|grid| format!("Grid: {grid}.")));
+        let at_end = selection.rows.iter().flat_map(|choice| {
+            choice.at_end.iter().map(|axis| format!("{} ({}={})", choice.arm, axis.label, axis.value))
+        });
+        let at_end = at_end.collect::<Vec<_>>().join(", ");
+        if !at_end.is_empty() {
+            lines.push(format!("At an end of the grid, so that a better value may lie beyond it: {at_end}."));
+        }
         for choice in selection.rows.iter().filter(|choice| choice.complete < choice.points) {
             let (complete, points) = (choice.complete, choice.points);
             lines.push(format!("{}: the choice is provisional, {complete} of {points} points are done.", choice.arm));

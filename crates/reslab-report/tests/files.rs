@@ -51,6 +51,8 @@ fn a_table_stands_by_itself() {
         "- Question: Does it train?\n",
         "- Data: dataset digits, train_images 1200\n",
         "- Network: depth 3, width 8\n",
+        "- Training: steps 200, clip 1.0\n",
+        "- Optimizer: kind adamw, weight_decay 0.05\n",
         "- Seeds: 0, 1, 2 (n = 3)\n",
         "- Metric: test/top1; baseline: plain\n",
         "- Device: cpu, 1 thread a run\n",
@@ -145,6 +147,37 @@ fn damaged_records_never_break_a_report_and_are_named() {
         assert!(notes.contains(needed), "no {needed:?} in\n{notes}");
     }
     assert_eq!(table.rows[0].done, 3, "what is there still counts");
+}
+
+/// Cut at the end of a line no row is torn, yet the last 20 losses are not those of the end.
+#[test]
+fn rows_that_end_early_give_no_final_loss_and_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    small(dir.path(), 100.0);
+    let run = read_sweep(dir.path()).unwrap().runs.swap_remove(0);
+    let steps = run.planned.dir(dir.path()).join("steps.csv");
+    let text = fs::read_to_string(&steps).unwrap();
+    let head: String = text.split_inclusive('\n').take(1 + 90).collect();
+    assert_eq!(run.finished().unwrap().final_loss, Some(0.5));
+    fs::write(&steps, head).unwrap();
+    let run = read_sweep(dir.path()).unwrap().runs.swap_remove(0);
+    let finished = run.finished().unwrap();
+    assert_eq!((finished.final_loss, finished.not_trained), (None, false), "at step 89 the loss was still 2.3");
+    assert_eq!(run.problems, ["steps.csv: ends at step 89, but the run had 200 steps"]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_opened_is_named_and_one_that_is_not_there_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    small(dir.path(), 100.0);
+    let runs = read_sweep(dir.path()).unwrap().runs;
+    let [absent, blocked] = [0, 1].map(|index: usize| runs[index].planned.dir(dir.path()));
+    fs::remove_dir_all(absent).unwrap();
+    fs::remove_dir_all(&blocked).unwrap();
+    fs::write(&blocked, "").unwrap();
+    let runs = read_sweep(dir.path()).unwrap().runs;
+    assert!(runs[0].problems.is_empty(), "it was never begun");
+    assert!(runs[1].problems[0].ends_with(": cannot open the folder"), "{:?}", runs[1].problems);
 }
 
 #[test]

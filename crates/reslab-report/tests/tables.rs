@@ -94,7 +94,10 @@ fn two_seeds_give_a_range_and_one_gives_a_number() {
     assert_eq!(cells(&table, "Accuracy", "plain")[1], "75.00 [70.00, 80.00] (n=2, range, 0 diverged)");
     assert_eq!(cells(&table, "Accuracy", "one")[1..], ["90.00 (n=1, 0 diverged)", "50.00", "+20.00"]);
     assert!(
-        table.legend.iter().any(|line| line.contains("n = 2 seeds") && line.contains("is 0.5")),
+        table
+            .legend
+            .iter()
+            .any(|line| line.contains("n = 2 seeds") && line.contains("p = 0.5;") && line.contains("n = 6")),
         "{:?}",
         table.legend
     );
@@ -172,6 +175,40 @@ fn a_point_without_all_its_seeds_is_not_chosen_and_differing_grids_are_said() {
     assert_eq!(cells(&table, title, "gated"), ["gated", "(0/2)", "-", "-", "-", "-"]);
     let grid = &table.selection.as_ref().unwrap().grid;
     assert_eq!(grid[1], "gated: optim.lr = 1e-3; optim.lr = 9e-3 (the grids differ)");
+}
+
+#[test]
+fn a_choice_at_an_end_of_the_grid_is_said_by_number_and_not_by_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let points = |arm: &str| ["4e-3", "1e-3", "1e-2"].map(|rate| planned(arm, &[lr(rate)], 0)).to_vec();
+    let mut plan = plan([points("plain"), points("ls"), points("gated")].concat());
+    plan.select = vec!["optim.lr".into()];
+    let validation = [[0.4, 0.5, 0.4], [0.4, 0.4, 0.5], [0.5, 0.4, 0.4]].concat();
+    let table = sweep(dir.path(), &plan, &validation.iter().map(|val| Fake::trained(*val, 0.5)).collect::<Vec<_>>());
+    let markdown = table.to_markdown();
+    let want = "- At an end of the grid, so that a better value may lie beyond it: plain (lr=1e-3), ls (lr=1e-2).\n";
+    assert!(markdown.contains(want), "{markdown}");
+    assert!(markdown.contains("(in the chosen part, of each arm's own point to the baseline's own)"), "{markdown}");
+    assert!(markdown.contains("over 2 comparisons it takes n = 7"), "{markdown}");
+}
+
+/// Seed 1 of plain's better point has no validation accuracy; seed 0 alone would win with .9.
+#[test]
+fn a_point_is_not_chosen_on_some_of_its_seeds() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs =
+        ["1e-3", "4e-3"].iter().flat_map(|rate| (0..2).map(|seed| planned("plain", &[lr(rate)], seed))).collect();
+    let mut plan = plan(runs);
+    plan.select = vec!["optim.lr".into()];
+    sweep(dir.path(), &plan, &[0.9, 0.9, 0.5, 0.5].map(|val| Fake::trained(val, 0.5)));
+    let chosen =
+        || table(&read_sweep(dir.path()).unwrap(), &Options::default()).unwrap().selection.unwrap().rows[0].row;
+    assert_eq!(chosen(), Some(0));
+    let done = plan.runs[1].dir(dir.path()).join("done.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&done).unwrap()).unwrap();
+    json["metrics"].as_object_mut().unwrap().remove("val/top1").unwrap();
+    std::fs::write(&done, json.to_string()).unwrap();
+    assert_eq!(chosen(), Some(1));
 }
 
 #[test]

@@ -16,6 +16,13 @@ pub fn init(value: &str) -> Axis {
     Axis { key: "residual.init".into(), label: "init".into(), value: value.into(), grid: false }
 }
 
+const CONFIG: &str = r#"
+data = { dataset = "digits", train_images = 1200 }
+model = { depth = 3, width = 8 }
+train = { steps = 200, clip = 1.0 }
+optim = { kind = "adamw", weight_decay = 0.05 }
+"#;
+
 pub fn planned(family: &str, axes: &[Axis], seed: u64) -> PlannedRun {
     let mut run = PlannedRun {
         id: String::new(),
@@ -28,8 +35,7 @@ pub fn planned(family: &str, axes: &[Axis], seed: u64) -> PlannedRun {
         parameters: 1_234_567,
         flops_per_image: 1e6,
         axes: axes.to_vec(),
-        config: toml::from_str("[data]\ndataset = \"digits\"\ntrain_images = 1200\n[model]\ndepth = 3\nwidth = 8")
-            .unwrap(),
+        config: toml::from_str(CONFIG).unwrap(),
     };
     run.arm = run.name_without(|_| false);
     run.id = format!("{}-{seed}", run.arm);
