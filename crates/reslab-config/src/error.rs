@@ -34,7 +34,7 @@ impl ConfigError {
         if let Some(word) = quoted(message, "unknown variant ") {
             return Self::new(at, unknown("value", word, message));
         }
-        Self::new(at, message.to_owned())
+        Self::new(at, mismatch(message).unwrap_or_else(|| message.to_owned()))
     }
 }
 
@@ -46,6 +46,30 @@ fn unknown(what: &str, word: &str, message: &str) -> String {
         Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`? Known: {}", known.join(", ")),
         None => format!("unknown {what} `{word}`. Known: {}", known.join(", ")),
     }
+}
+
+/// `must be a whole number, but is 2.5`, from serde's ``invalid type: floating point `2.5`, expected i64``.
+fn mismatch(message: &str) -> Option<String> {
+    let of_type = message.strip_prefix("invalid type: ");
+    let (came, expected) = of_type.or_else(|| message.strip_prefix("invalid value: "))?.rsplit_once(", expected ")?;
+    let expected = match expected {
+        "f32" | "f64" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of at least 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "a boolean" => "true or false",
+        "a string" => "a text in quotes",
+        "a sequence" => "a list",
+        other => other,
+    };
+    let came = match (came.split_once('`'), came.strip_prefix("string ")) {
+        (_, Some(text)) => text,
+        (Some((_, value)), _) => value.trim_end_matches('`'),
+        _ if came == "map" => "a table",
+        _ if came == "sequence" => "a list",
+        _ => came,
+    };
+    // A number of the right type that is refused for its value is negative, or larger than fits: serde says that better.
+    (of_type.is_some() || came.starts_with('-')).then(|| format!("must be {expected}, but is {came}"))
 }
 
 /// The back-quoted word behind `lead`, when the message starts with it.

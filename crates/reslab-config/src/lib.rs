@@ -18,14 +18,36 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// # Errors
 /// Names the full key: an unknown key with the nearest known one, a missing key, or a value of another type.
 pub fn parse<T: DeserializeOwned>(key: &str, table: &toml::Table) -> Result<T, ConfigError> {
-    let value = toml::Value::Table(table.clone());
-    serde_path_to_error::deserialize(value).map_err(|e| {
+    read(table).map_err(|(path, message)| {
+        let path = if path.is_empty() { culprit::<T>(table, &message) } else { path };
+        ConfigError::from_serde(key, &path, &message)
+    })
+}
+
+/// The value, or where in the table (empty: unknown) and what is wrong.
+fn read<T: DeserializeOwned>(table: &toml::Table) -> Result<T, (String, String)> {
+    serde_path_to_error::deserialize(toml::Value::Table(table.clone())).map_err(|e| {
         let path = e.path().to_string();
         let inner = e.into_inner().to_string();
         // toml appends where it was; the path says it better.
         let message = inner.split("\nin `").next().unwrap_or_default().trim();
-        ConfigError::from_serde(key, if path == "." { "" } else { &path }, message)
+        (if path == "." { String::new() } else { path }, message.to_owned())
     })
+}
+
+/// Of a table with a `kind` serde forgets which key it was at: it is the one without which the message is another.
+fn culprit<T: DeserializeOwned>(table: &toml::Table, message: &str) -> String {
+    if message.starts_with("missing field") || message.starts_with("unknown field") {
+        return String::new(); // these name the key themselves
+    }
+    let is_it = |key: &&String| {
+        let mut rest = table.clone();
+        rest.remove(*key);
+        read::<T>(&rest).err().is_none_or(|(_, other)| other != message)
+    };
+    // Without its kind every table says something else, so that one comes last.
+    let (kind, others): (Vec<&String>, Vec<&String>) = table.keys().partition(|key| *key == "kind");
+    others.into_iter().chain(kind).find(is_it).cloned().unwrap_or_default()
 }
 
 /// The candidate nearest to `word`, if one is near enough to be a typo of it.

@@ -71,7 +71,32 @@ fn a_wrong_value_is_named_with_what_came() {
     let word = error("images = 1\nmode = \"subsett\"\nbetas = [1.0, 2.0]");
     assert!(word.starts_with("data.mode: unknown value `subsett`; did you mean `subset`?"), "{word}");
     let nested = error("images = 1\nmode = \"subset\"\nbetas = [1.0, \"x\"]");
-    assert!(nested.starts_with("data.betas[1]: invalid type"), "{nested}");
+    assert_eq!(nested, "data.betas[1]: must be a number, but is \"x\"");
+}
+
+#[test]
+fn types_are_told_in_words_and_not_in_rusts() {
+    let steps = |value: &str| error(&format!("images = 1\nmode = \"sample\"\nbetas = [1.0, 2.0]\nsteps = {value}"));
+    assert_eq!(steps("2.5"), "data.steps: must be a whole number of at least 0, but is 2.5");
+    assert_eq!(steps("-1"), "data.steps: must be a whole number of at least 0, but is -1");
+    assert_eq!(steps("{}"), "data.steps: must be a whole number of at least 0, but is a table");
+    assert_eq!(steps("[]"), "data.steps: must be a whole number of at least 0, but is a list");
+    let short = error("images = 1\nmode = \"sample\"\nbetas = [1.0]");
+    assert!(short.starts_with("data.betas: invalid length 1, expected an array of length 2"), "{short}");
+}
+
+#[test]
+fn a_wrong_value_of_a_tagged_table_is_named_with_its_key() {
+    let error = |text: &str| parse::<Kinds>("optim", &text.parse().unwrap()).unwrap_err().to_string();
+    assert_eq!(error("kind = \"one\"\nlr = \"fast\""), "optim.lr: must be a number, but is \"fast\"");
+    let second = error("kind = \"two\"\nlr = 1\nmomentum = [0.9]");
+    assert_eq!(second, "optim.momentum: must be a number, but is a list");
+    let kind = error("kind = \"onee\"\nlr = 1");
+    assert!(kind.starts_with("optim.kind: unknown value `onee`; did you mean `one`?"), "{kind}");
+    assert_eq!(
+        error("kind = \"two\"\nlr = 1"),
+        "optim.momentum: missing; every key that applies must stand in the file"
+    );
 }
 
 #[test]
