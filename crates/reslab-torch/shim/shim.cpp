@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <limits>
+#include <malloc.h>
 #include <vector>
 
 #include <ATen/Context.h>
@@ -179,6 +181,16 @@ char* reslab_set_threads(int32_t n) {
 
 char* reslab_set_interop_threads(int32_t n) {
     return guarded([&] { at::set_num_interop_threads(n); });
+}
+
+// A training step frees all its activations and asks for them again in the next step. glibc gives large blocks back to
+// the kernel at once, which must then clear every page again: measured, 0.1 to 0.2 s of a step of 0.9 s.
+void reslab_keep_freed_memory() {
+#if defined(__GLIBC__)
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); // the largest that glibc takes
+    mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+    mallopt(M_TOP_PAD, 64 << 20);
+#endif
 }
 
 char* reslab_set_deterministic(bool on) {

@@ -60,6 +60,7 @@ unsafe extern "C" {
     fn reslab_foreach_zero(tensors: RawList) -> *mut c_char;
     fn reslab_set_threads(n: i32) -> *mut c_char;
     fn reslab_set_interop_threads(n: i32) -> *mut c_char;
+    fn reslab_keep_freed_memory();
     fn reslab_set_deterministic(on: bool) -> *mut c_char;
     fn reslab_set_math_attention_only(on: bool) -> *mut c_char;
     fn reslab_set_tf32(on: bool) -> *mut c_char;
@@ -203,6 +204,12 @@ pub(crate) fn set_threads(n: i32) -> Result<(), String> {
 pub(crate) fn set_interop_threads(n: i32) -> Result<(), String> {
     // SAFETY: plain value; the shim catches what libtorch throws.
     outcome(unsafe { reslab_set_interop_threads(n) })
+}
+
+/// The allocator of the host keeps what is freed.
+pub(crate) fn keep_freed_memory() {
+    // SAFETY: no arguments; it sets numbers in the C library's allocator.
+    unsafe { reslab_keep_freed_memory() }
 }
 
 /// Deterministic algorithms and cuDNN.

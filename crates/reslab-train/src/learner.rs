@@ -42,6 +42,20 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// What [`fetch`] brought, taken apart.
+    fn of(values: &[f32], parameters: usize, lr: f64, telemetry: &LayerTelemetry) -> Self {
+        let grad_norms: Vec<f64> = values[1..=parameters].iter().copied().map(f64::from).collect();
+        let watched = values[1 + parameters..].split_first();
+        Self {
+            loss: f64::from(values[0]),
+            grad_norm: grad_norms.iter().map(|norm| norm * norm).sum::<f64>().sqrt(),
+            lr,
+            grad_norms,
+            weight_update_norm: watched.map(|(update, _)| f64::from(*update)),
+            layers: watched.map(|(_, figures)| telemetry.decode(figures)),
+        }
+    }
+
     /// Whether loss and gradient are numbers that a run can go on with.
     pub fn is_finite(&self) -> bool {
         self.loss.is_finite() && self.grad_norm.is_finite()
@@ -102,15 +116,17 @@ impl<'a> Learner<'a> {
         if self.config.train.clip > 0.0 {
             foreach::clip_(&grads, &norms.norm(), self.config.train.clip);
         }
-        let before = (watch == Watch::Layers).then(|| copies(&self.weights));
+        // Gammas are read here, as they were in this step's forward pass.
+        let before = (watch == Watch::Layers).then(|| (telemetry.stack(), copies(&self.weights)));
         let lr = self.config.optim.lr_at(step, self.config.steps());
         self.optimizer.step(lr)?;
         self.vit.constrain();
         if let Some(ema) = &mut self.ema {
             ema.update(&self.weights, step);
         }
-        let update = before.map(|before| relative_update(&self.weights, &before));
-        Ok(fetch(&loss, &norms, update, &telemetry, lr))
+        let watched = before.map(|(figures, before)| [relative_update(&self.weights, &before), figures.view([-1])]);
+        let values = fetch(&loss, &norms, watched);
+        Ok(Measured::of(&values, self.weights.len(), lr, &telemetry))
     }
 
     /// Scores of the trained weights, or of their average, on a split.
@@ -127,6 +143,11 @@ impl<'a> Learner<'a> {
             (Weights::Ema, Some(ema)) => with_weights(&self.weights, ema.weights(), scores),
             _ => scores(),
         }
+    }
+
+    /// Whether there are images to validate on.
+    pub(crate) fn validates(&self) -> bool {
+        !self.splits.val.is_empty()
     }
 
     /// The kinds of weights that this run evaluates.
@@ -160,7 +181,7 @@ impl<'a> Learner<'a> {
 
     /// Passes over the training images when `step` is done.
     pub fn epoch_after(&self, step: u64) -> f64 {
-        (step + 1) as f64 / self.order.steps_per_epoch() as f64
+        self.order.epoch(step + 1)
     }
 
     fn batch(&mut self, step: u64) -> Result<Batch, TrainError> {
@@ -202,12 +223,17 @@ impl<'a> Learner<'a> {
             let _precision = autocast_bf16(self.config.train.precision == Precision::Bf16);
             self.vit.forward(&batch.images, pass).to_kind(Kind::Float)
         };
-        let targets = match &batch.targets {
-            Targets::Hard(labels) => labels, // [B]
-            Targets::Soft(shares) => shares, // [B, classes]
-        };
-        logits.cross_entropy_loss::<Tensor>(targets, None, Reduction::Mean, -100, self.config.train.label_smoothing)
+        cross_entropy(&logits, &batch.targets, self.config.train.label_smoothing)
     }
+}
+
+/// logits: [B, classes] -> []: mean of `-sum t log softmax(logits)`, `t = (1 - smoothing) target + smoothing / classes`.
+fn cross_entropy(logits: &Tensor, targets: &Targets, smoothing: f64) -> Tensor {
+    let targets = match targets {
+        Targets::Hard(labels) => labels, // [B]
+        Targets::Soft(shares) => shares, // [B, classes]
+    };
+    logits.cross_entropy_loss::<Tensor>(targets, None, Reduction::Mean, -100, smoothing)
 }
 
 /// [1]: norm(after - before) / norm(before) over all weights.
@@ -216,23 +242,38 @@ fn relative_update(after: &[Tensor], before: &[Tensor]) -> Tensor {
     (foreach::distance(after, before) / foreach::norm(before)).view([1])
 }
 
-/// Everything that a step measured, in one copy from device to host.
-fn fetch(loss: &Tensor, norms: &Tensor, update: Option<Tensor>, telemetry: &LayerTelemetry, lr: f64) -> Measured {
-    let parameters = norms.size()[0] as usize;
-    let watched = update.is_some();
+/// Loss, gradient norms and, on a watched step, the update's size and the joins' figures: one copy to the host.
+fn fetch(loss: &Tensor, norms: &Tensor, watched: Option<[Tensor; 2]>) -> Vec<f32> {
     let mut parts = vec![loss.view([1]), norms.shallow_clone()];
-    if let Some(update) = update {
-        parts.extend([update, telemetry.stack().view([-1])]);
-    }
-    let values = Vec::<f32>::try_from(Tensor::cat(&parts, 0)).expect("a vector of float32");
-    let grad_norms: Vec<f64> = values[1..=parameters].iter().copied().map(f64::from).collect();
-    let rest = &values[1 + parameters..];
-    Measured {
-        loss: f64::from(values[0]),
-        grad_norm: grad_norms.iter().map(|norm| norm * norm).sum::<f64>().sqrt(),
-        lr,
-        grad_norms,
-        weight_update_norm: watched.then(|| f64::from(rest[0])),
-        layers: watched.then(|| telemetry.decode(&rest[1..])),
+    parts.extend(watched.into_iter().flatten());
+    Vec::try_from(Tensor::cat(&parts, 0)).expect("a vector of float32")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hard_and_soft_targets_are_smoothed_alike() {
+        let logits = [[1f32, -2.0, 0.5], [0.0, 3.0, -1.0]];
+        let shares = [[0.7f32, 0.0, 0.3], [0.0, 1.0, 0.0]];
+        let by_hand = |targets: &[[f32; 3]; 2], smoothing: f64| {
+            let row = |(logits, targets): (&[f32; 3], &[f32; 3])| -> f64 {
+                let log_sum = logits.iter().map(|l| f64::from(*l).exp()).sum::<f64>().ln();
+                let smooth = |t: f32| (1.0 - smoothing) * f64::from(t) + smoothing / 3.0;
+                logits.iter().zip(targets).map(|(l, t)| smooth(*t) * (log_sum - f64::from(*l))).sum()
+            };
+            logits.iter().zip(targets).map(row).sum::<f64>() / 2.0
+        };
+        let one_hot = [[1f32, 0.0, 0.0], [0.0, 1.0, 0.0]];
+        let hard = Targets::Hard(Tensor::from_slice(&[0i64, 1]));
+        for (targets, dense) in [(hard, one_hot), (Targets::Soft(Tensor::from_slice2(&shares)), shares)] {
+            for smoothing in [0.0, 0.1] {
+                let loss = cross_entropy(&Tensor::from_slice2(&logits), &targets, smoothing).double_value(&[]);
+                assert!((loss - by_hand(&dense, smoothing)).abs() < 1e-6, "{targets:?}, smoothing {smoothing}");
+                assert!((loss - by_hand(&dense, smoothing + 0.05)).abs() > 1e-3, "control: smoothing is felt");
+            }
+        }
+        assert!((by_hand(&one_hot, 0.1) - by_hand(&shares, 0.1)).abs() > 1e-2, "control: the targets differ");
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use reslab_fetch::Sources;
 use reslab_record::{Done, Failed, FailureClass, Outcome, PlannedRun, Progress, RecordError, RunDir, RunLock};
 use reslab_residual::Registry;
-use reslab_torch::{open_device, set_threads};
+use reslab_torch::{keep_freed_memory, open_device, set_threads};
 use reslab_train::{Ended, Job, RunConfig, TrainError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -34,6 +34,7 @@ pub(crate) fn job<'a>(run: &PlannedRun, config: &'a RunConfig, site: &Site) -> R
     // Before anything else touches libtorch: it looks for its CUDA half once.
     let device = open_device(site.device)?;
     set_threads(i32::try_from(run.threads).context("threads")?);
+    keep_freed_memory();
     Ok(Job {
         config,
         table: run.config.clone(),

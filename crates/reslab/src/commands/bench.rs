@@ -16,7 +16,7 @@ use crate::terminal::{bytes, magnitude, note, say};
 use anyhow::Result;
 use reslab_record::PlannedRun;
 use reslab_residual::Registry;
-use reslab_torch::{open_device, set_threads, synchronize};
+use reslab_torch::{keep_freed_memory, open_device, set_threads, synchronize};
 use reslab_train::{Learner, RunConfig, Watch};
 use serde::Serialize;
 use std::time::Instant;
@@ -108,6 +108,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     );
     let device = open_device(&device_name)?;
     set_threads(arguments.file.threads as i32);
+    keep_freed_memory();
     let rounds = time(&contestants, device, arguments)?;
     let report = report(&contestants, &rounds, &costs, &device_name, arguments)?;
     if arguments.json {
