@@ -187,7 +187,8 @@ fn check(init: &Init, shape: &[i64]) -> Result<(), String> {
     if let Some(size) = shape.iter().find(|&&size| size < 0) {
         return Err(format!("its shape {shape:?} holds the negative size {size}"));
     }
-    let count: i64 = shape.iter().product();
+    let count = shape.iter().try_fold(1i64, |count, &size| count.checked_mul(size));
+    let count = count.ok_or_else(|| format!("its shape {shape:?} holds more values than can be counted"))?;
     let finite = |what: &str, value: f64| {
         if value.is_finite() { Ok(()) } else { Err(format!("{what} must be finite, but is {value}")) }
     };
@@ -374,6 +375,7 @@ mod tests {
         assert!(refused("", &[1], NORMAL).contains("`a.`"));
         assert!(refused("b..c", &[1], NORMAL).contains("`a.b..c`"));
         assert!(refused("w", &[2, -1], NORMAL).contains("negative size -1"));
+        assert!(refused("w", &[1 << 40, 1 << 40], NORMAL).contains("more values than can be counted"));
         assert!(refused("w", &[1], Init::Constant(f64::NAN)).contains("finite, but is NaN"));
         assert!(refused("w", &[1], Init::TruncNormal { std: -1.0, gain: 1.0 }).contains("std must be at least 0"));
         assert!(refused("w", &[1], Init::TruncNormal { std: f64::NAN, gain: 1.0 }).contains("std must be"));
