@@ -162,5 +162,41 @@ fn steps(train: &TrainConfig, data: &DataConfig) -> Result<u64, ConfigError> {
     require(per_epoch > 0, "train.batch", || {
         format!("must be at most the number of training images, {images}, but is {}", train.batch)
     })?;
-    Ok(train.steps.unwrap_or_else(|| train.epochs.unwrap_or_default() * per_epoch))
+    let (key, steps) = match train.epochs {
+        Some(epochs) => ("train.epochs", epochs.checked_mul(per_epoch)),
+        None => ("train.steps", train.steps),
+    };
+    let fits = |steps: &u64| steps.checked_mul(train.batch as u64).is_some();
+    steps.filter(fits).ok_or_else(|| ConfigError::new(key, "the run is too long: its images can't be counted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables(length: &str) -> toml::Table {
+        let text = format!(
+            "data = {{ dataset = 'digits', train_images = 'all', val_images = 0, crop_pad = 0, flip = false, mixup = 0.0, cutmix = 0.0 }}
+            model = {{ kind = 'vit', depth = 1, width = 8, num_heads = 1, patch_size = 4, mlp_ratio = 1.0, qkv_bias = true, \
+                       pool = 'mean', norm_eps = 1e-6, norm = 'pre' }}
+            train = {{ {length}, batch = 64, accumulate = 1, clip = 0.0, label_smoothing = 0.0, precision = 'fp32', eval_every = 0, \
+                       telemetry_every = 0, checkpoint_every = 0, ema_decay = 0.0, report = 'last', deterministic = false }}
+            optim = {{ kind = 'sgd', lr = 0.1, momentum = 0.0, weight_decay = 0.0, warmup_steps = 0, schedule = 'constant' }}
+            residual = {{ kind = 'plain' }}"
+        );
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_counted_is_refused_at_its_key() {
+        let read = |length| RunConfig::from_table(&tables(length), &Registry::builtin());
+        assert_eq!(read("epochs = 3").unwrap().steps(), 3 * (1442 / 64));
+        for (length, key) in
+            [("epochs = 9000000000000000000", "train.epochs"), ("steps = 9000000000000000000", "train.steps")]
+        {
+            let errors = read(length).unwrap_err();
+            assert_eq!(errors[0].key, key, "{}", errors[0]);
+            assert!(errors[0].problem.contains("too long"), "{}", errors[0]);
+        }
+    }
 }
