@@ -4,7 +4,7 @@ use reslab_config::ConfigError;
 use reslab_data::DataError;
 use reslab_model::ModelError;
 use reslab_record::{FailureClass, RecordError};
-use reslab_torch::OptimError;
+use reslab_torch::{OptimError, says_out_of_memory};
 
 /// Why a run could not be computed.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +44,22 @@ impl TrainError {
     /// The class under which the failure is recorded. libtorch tells a lack of memory in its text alone.
     pub fn class(&self) -> FailureClass {
         match self {
-            _ if self.to_string().contains("out of memory") => FailureClass::OutOfMemory,
+            _ if says_out_of_memory(&self.to_string()) => FailureClass::OutOfMemory,
             Self::Data(_) | Self::Record(_) => FailureClass::Io,
             _ => FailureClass::Bug,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_memory_is_told_from_other_failures_on_every_device() {
+        let class = |text: &str| TrainError::Torch(reslab_torch::tch::TchError::Torch(text.to_owned())).class();
+        assert_eq!(class("CUDA out of memory. Tried to allocate 2 GiB"), FailureClass::OutOfMemory);
+        assert_eq!(class("DefaultCPUAllocator: can't allocate memory: you tried"), FailureClass::OutOfMemory);
+        assert_eq!(class("shape '[2]' is invalid"), FailureClass::Bug);
     }
 }
