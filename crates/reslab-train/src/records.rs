@@ -26,8 +26,9 @@ pub(crate) struct Records<'a> {
     started: Instant,
     /// End of the last step's work; evaluations and checkpoints in between are not part of a step's time.
     resumed: Instant,
-    /// Images per second of each step, and the seconds of earlier processes of this run.
+    /// Images per second of each step.
     speeds: Vec<f64>,
+    /// What earlier processes of this run took.
     earlier_seconds: f64,
     first_step: u64,
     metrics: BTreeMap<String, f64>,
@@ -62,7 +63,7 @@ impl<'a> Records<'a> {
     pub(crate) fn began(&mut self, learner: &Learner, step: u64) -> Result<(), TrainError> {
         self.parts = Parts::of(&learner.parameters);
         self.first_step = step;
-        self.resumed = Instant::now();
+        self.resume_steps();
         let from = if step == 0 { String::new() } else { format!(", from step {step}") };
         self.log(&format!(
             "{} seed {}: {} parameters ({}), {} steps{from}",
@@ -98,7 +99,7 @@ impl<'a> Records<'a> {
             grad_norm_head: part(Part::Head),
             weight_update_norm: measured.weight_update_norm.map(narrow),
             images_per_s: round(images_per_s),
-            seconds: round(self.started.elapsed().as_secs_f64()),
+            seconds: round(self.seconds()),
         })?;
         if let Some(layers) = &measured.layers {
             let rows: Vec<LayerRow> =
@@ -114,8 +115,18 @@ impl<'a> Records<'a> {
             images_per_s,
             seconds_left: self.seconds_left(step),
         };
-        self.resumed = Instant::now();
+        self.resume_steps();
         Ok(event)
+    }
+
+    /// Wall time of all processes of this run so far.
+    fn seconds(&self) -> f64 {
+        self.earlier_seconds + self.started.elapsed().as_secs_f64()
+    }
+
+    /// What was done since the last step is no part of the next one's time.
+    pub(crate) fn resume_steps(&mut self) {
+        self.resumed = Instant::now();
     }
 
     fn seconds_left(&self, step: u64) -> f64 {
@@ -134,7 +145,7 @@ impl<'a> Records<'a> {
         let Scores { loss, top1, top5, images } = scores;
         self.evals.append(&EvalRow { step, split, weights, loss, top1, top5, images })?;
         self.set_metrics(split, weights, scores);
-        self.resumed = Instant::now();
+        self.resume_steps();
         Ok(Progress::Eval { step, split, weights, top1, loss })
     }
 
@@ -148,9 +159,6 @@ impl<'a> Records<'a> {
     }
 
     fn set_metrics(&mut self, split: Split, weights: Weights, scores: Scores) {
-        if scores.images == 0 {
-            return;
-        }
         let suffix = if weights == Weights::Ema { "_ema" } else { "" };
         for (name, value) in [("loss", scores.loss), ("top1", scores.top1), ("top5", scores.top5)] {
             self.metrics.insert(format!("{split}/{name}{suffix}"), value);
@@ -203,7 +211,7 @@ impl<'a> Records<'a> {
         let mut speeds = self.speeds.clone();
         speeds.sort_by(f64::total_cmp);
         Timing {
-            seconds: round(self.earlier_seconds + self.started.elapsed().as_secs_f64()),
+            seconds: round(self.seconds()),
             images_per_s: round(speeds.get(speeds.len() / 2).copied().unwrap_or(0.0)),
             peak_memory_bytes: peak_memory(self.job.device),
             device: self.job.env.device.clone(),

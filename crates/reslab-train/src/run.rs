@@ -62,7 +62,7 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         }
         let done = step + 1;
         if every(config.train.eval_every, done) && done < config.steps() {
-            validate(&mut learner, step, &mut best, &mut records, progress)?;
+            validate(&learner, step, &mut best, &mut records, progress)?;
         }
         if every(config.train.checkpoint_every, done) && done < config.steps() {
             save(job, &learner, &best, done, &mut records)?;
@@ -70,30 +70,44 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         }
     }
 
-    // ---- the end: validation once more, then the only look at the test split
-    let last = config.steps() - 1;
-    validate(&mut learner, last, &mut best, &mut records, progress)?;
-    if let (ReportWeights::BestVal, Some(weights)) = (config.train.report, best.weights()) {
-        learner.set_weights(weights);
-    }
-    for weights in learner.kinds_of_weights() {
-        let scores = learner.evaluate(Split::Test, weights)?;
-        progress(&records.evaluation(last, Split::Test, weights, scores)?);
-    }
-    records.choose(best.reported(config.train.report));
-    records.end(&learner, Outcome::Finished, config.steps())?;
+    // ---- the end
+    finish(&mut learner, &mut best, &mut records, progress)?;
     progress(&Progress::End { outcome: Outcome::Finished });
     Ok(Ended::Done(Outcome::Finished))
 }
 
-/// Evaluates on the validation split, and keeps the weights that were best on it where the run reports those.
-fn validate(
+/// Validation once more, then the only look at the test split.
+fn finish(
     learner: &mut Learner,
+    best: &mut Best,
+    records: &mut Records,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(), TrainError> {
+    let (report, steps) = (learner.config().train.report, learner.config().steps());
+    validate(learner, steps - 1, best, records, progress)?;
+    if let (ReportWeights::BestVal, Some(weights)) = (report, best.weights()) {
+        learner.set_weights(weights);
+    }
+    for weights in learner.kinds_of_weights() {
+        let scores = learner.evaluate(Split::Test, weights)?;
+        progress(&records.evaluation(steps - 1, Split::Test, weights, scores)?);
+    }
+    records.choose(best.reported(report));
+    records.end(learner, Outcome::Finished, steps)
+}
+
+/// Evaluates on the validation split, if there is one, and keeps the weights that were best on it where the run reports
+/// those.
+fn validate(
+    learner: &Learner,
     step: u64,
     best: &mut Best,
     records: &mut Records,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<(), TrainError> {
+    if !learner.validates() {
+        return Ok(());
+    }
     for weights in learner.kinds_of_weights() {
         let scores = learner.evaluate(Split::Val, weights)?;
         progress(&records.evaluation(step, Split::Val, weights, scores)?);

@@ -91,6 +91,7 @@ pub(crate) fn save(
     let meta = BTreeMap::from([(BEST.to_owned(), best.to_text())]);
     let checkpoint = Checkpoint { step, config_hash: job.id.clone(), meta, tensors };
     RunDir::open(&job.dir)?.write_checkpoint(&checkpoint)?;
+    records.resume_steps();
     Ok(())
 }
 

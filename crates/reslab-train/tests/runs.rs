@@ -75,6 +75,15 @@ fn table(strategy: &str, set: &[(&str, &str)]) -> toml::Table {
     table
 }
 
+/// The tables of a run with plain gradient descent at a constant rate.
+fn with_sgd(lr: &str, set: &[(&str, &str)]) -> toml::Table {
+    let mut table = table(any_strategy(), set);
+    table.remove("optim");
+    let rest = "momentum = 0.0, weight_decay = 0.0, warmup_steps = 0, schedule = \"constant\"";
+    merge(&mut table, format!("optim = {{ kind = \"sgd\", lr = {lr}, {rest} }}").parse().unwrap());
+    table
+}
+
 fn merge(into: &mut toml::Table, from: toml::Table) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
@@ -145,6 +154,10 @@ fn every_strategy_trains_and_leaves_a_whole_record() {
         let layers = reslab_record::read_rows::<reslab_record::LayerRow>(dir.path()).rows;
         assert_eq!(layers.len(), 27 * 4, "{name}: steps 0, 3, .. 78, four joins each");
         assert!(layers.iter().all(|row| row.ratio.is_some_and(|ratio| ratio.is_finite())), "{name}");
+        // A row is of one moment: the gammas of step 0 are those of its forward pass, all as they started.
+        let starts =
+            |row: &&reslab_record::LayerRow| row.gamma_min == row.gamma_max && row.gamma_flipped.unwrap_or(0.0) == 0.0;
+        assert_eq!(layers.iter().take(4).filter(starts).count(), 4, "{name}: {:?}", layers[0]);
     }
 }
 
@@ -205,12 +218,7 @@ fn a_killed_run_cuts_its_rows_back_to_the_checkpoint() {
 
 #[test]
 fn a_loss_that_is_not_finite_ends_the_run_as_a_result() {
-    let name = any_strategy();
-    let sgd = "{ kind = \"sgd\", lr = 1e30, momentum = 0.0, weight_decay = 0.0, warmup_steps = 0, schedule = \"constant\" }";
-    let mut table = table(name, &[("train.clip", "0.0")]);
-    let optim: toml::Table = format!("optim = {sgd}").parse().unwrap();
-    table.remove("optim");
-    merge(&mut table, optim);
+    let table = with_sgd("1e30", &[("train.clip", "0.0")]);
     let dir = tempfile::tempdir().unwrap();
     let Ended::Done(Outcome::NonFinite { step }) = run(&table, dir.path()) else { panic!("it went on") };
     let done = RunDir::open(dir.path()).unwrap().read_done().unwrap().unwrap();
@@ -222,17 +230,20 @@ fn a_loss_that_is_not_finite_ends_the_run_as_a_result() {
 #[test]
 fn micro_batches_change_the_gradient_by_rounding_alone() {
     let name = any_strategy();
-    let losses = |accumulate: &str, seed_of_drop: &str| -> Vec<f64> {
-        let drop = format!("{{ rate = {seed_of_drop}, schedule = \"uniform\", mode = \"sample\" }}");
+    let losses = |accumulate: &str, mode: &str, rate: &str| -> Vec<f64> {
+        let drop = format!("{{ rate = {rate}, schedule = \"uniform\", mode = \"{mode}\" }}");
         let dir = tempfile::tempdir().unwrap();
         run(&table(name, &[("train.accumulate", accumulate), ("drop_path", &drop)]), dir.path());
         reslab_record::read_rows::<StepRow>(dir.path()).rows.iter().map(|row| row.loss).collect()
     };
     let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    let whole = losses("1", "0.3");
-    let (rounding, masks) = (far(&whole, &losses("4", "0.3")), far(&whole, &losses("4", "0.5")));
-    // The control: other masks move the losses by far more than rounding does.
-    assert!(rounding < 1e-4 && masks > 1e-3, "rounding {rounding}, masks {masks}");
+    // At .9 a subset of 32 is 3 samples: of four micro-batches at least one has none at every join.
+    for (mode, rate, other) in [("sample", "0.3", "0.5"), ("subset", "0.9", "0.8")] {
+        let whole = losses("1", mode, rate);
+        let (rounding, masks) = (far(&whole, &losses("4", mode, rate)), far(&whole, &losses("4", mode, other)));
+        // The control: other masks move the losses by far more than rounding does.
+        assert!(rounding < 1e-4 && masks > 1e-3, "{mode}: rounding {rounding}, masks {masks}");
+    }
 }
 
 #[test]
@@ -245,4 +256,64 @@ fn the_average_of_the_weights_is_evaluated_beside_them() {
     assert!((loss(Weights::Raw) - loss(Weights::Ema)).abs() > 1e-6);
     let done = RunDir::open(dir.path()).unwrap().read_done().unwrap().unwrap();
     assert!(done.metrics.contains_key("test/top1") && done.metrics.contains_key("test/top1_ema"));
+}
+
+#[test]
+fn without_validation_images_nothing_is_said_about_them() {
+    let dir = tempfile::tempdir().unwrap();
+    run(&table(any_strategy(), &[("data.val_images", "0")]), dir.path());
+    let evals = reslab_record::read_rows::<reslab_record::EvalRow>(dir.path()).rows;
+    assert_eq!(evals.iter().map(|row| row.split).collect::<Vec<_>>(), [Split::Test]);
+    let done = RunDir::open(dir.path()).unwrap().read_done().unwrap().unwrap();
+    assert!(done.metrics.keys().all(|name| !name.starts_with("val/")), "{:?}", done.metrics);
+}
+
+#[test]
+fn the_seconds_of_a_run_go_on_where_it_was_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = table(any_strategy(), &[]);
+    run_until(&table, dir.path(), Some(6)).unwrap();
+    let record = RunDir::open(dir.path()).unwrap();
+    let timing = reslab_record::Timing { seconds: 1000.0, ..record.read_timing().unwrap().unwrap() };
+    record.write_timing(&timing).unwrap();
+    run(&table, dir.path());
+    let seconds = |step: usize| reslab_record::read_rows::<StepRow>(dir.path()).rows[step].seconds;
+    assert!(seconds(6) < 1000.0 && seconds(7) > 1000.0, "{} then {}", seconds(6), seconds(7));
+}
+
+/// Of plain gradient descent the first update is lr * gradient, so clipping shortens it by clip / norm. float32 weights
+/// of about .02 round updates of about 1e-3 by some 1e-6 of them.
+#[test]
+fn clipping_shortens_the_step_to_the_norm_asked_for() {
+    let first = |clip: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        run(&with_sgd("1.0", &[("train.clip", clip), ("train.telemetry_every", "1")]), dir.path());
+        let row = reslab_record::read_rows::<StepRow>(dir.path()).rows.swap_remove(0);
+        (row.grad_norm, row.weight_update_norm.unwrap())
+    };
+    let ((norm, whole), (same_norm, clipped), (_, loose)) = (first("0.0"), first("0.1"), first("1e3"));
+    assert!(norm == same_norm && norm > 0.2, "the norm is that before clipping: {norm} and {same_norm}");
+    assert!((clipped / whole - 0.1 / norm).abs() < 1e-4, "{whole} to {clipped} at a norm of {norm}");
+    assert_eq!(whole, loose, "a shorter gradient is left alone");
+}
+
+/// At a constant rate a run is the beginning of a longer one, so the weights of its best step are a shorter run's last.
+#[test]
+fn the_best_weights_on_validation_are_those_that_are_tested() {
+    let run = |steps: &str, report: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let set = [("train.steps", steps), ("train.eval_every", "1"), ("train.report", report)];
+        let table =
+            table(any_strategy(), &[&set[..], &[("optim.schedule", "\"constant\""), ("optim.lr", "1e-1")]].concat());
+        self::run(&table, dir.path());
+        RunDir::open(dir.path()).unwrap().read_done().unwrap().unwrap().metrics
+    };
+    let (best, last) = (run("16", "\"best_val\""), run("16", "\"last\""));
+    let step = best["val/best_step"] as u64;
+    assert!(step < 15 && best["val/top1"] > last["val/top1"], "another rate is needed: {best:?}");
+    let shorter = run(&(step + 1).to_string(), "\"last\"");
+    for name in ["val/top1", "val/loss", "test/top1", "test/loss"] {
+        assert_eq!(best[name], shorter[name], "{name}");
+    }
+    assert_ne!(best["test/loss"], last["test/loss"], "control");
 }
