@@ -18,7 +18,6 @@ impl Ema {
 
     /// Takes in the weights after `step` (from 0).
     pub(crate) fn update(&mut self, parameters: &[Tensor], step: u64) {
-        let _no_grad = no_grad_guard();
         foreach::lerp_(&self.weights, parameters, 1.0 - decay_at(self.decay, step));
     }
 
@@ -49,10 +48,7 @@ pub(crate) fn with_weights<T>(parameters: &[Tensor], weights: &[Tensor], f: impl
 
 /// Sets the values of `parameters` to those of `weights`.
 pub(crate) fn assign(parameters: &[Tensor], weights: &[Tensor]) {
-    let _no_grad = no_grad_guard();
-    for (parameter, weight) in parameters.iter().zip(weights) {
-        parameter.shallow_clone().copy_(weight);
-    }
+    foreach::copy_(parameters, weights);
 }
 
 #[cfg(test)]
