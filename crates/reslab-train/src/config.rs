@@ -247,8 +247,11 @@ mod tests {
         let at = |schedule, step| adamw(schedule).lr_at(step, 12);
         assert_eq!([0, 1, 2, 3].map(|step| at("cosine", step)), [0.25, 0.5, 0.75, 1.0]);
         assert_eq!(at("cosine", 4), 1.0);
+        // A quarter of the way: (1 + cos 45 deg) / 2, where a line is at .75; and the last step is not yet at 0.
+        assert!((at("cosine", 6) - 0.853_553_390_593_273_8).abs() < 1e-12);
         assert!((at("cosine", 8) - 0.5).abs() < 1e-12, "half-way");
         assert!((at("linear", 6) - 0.75).abs() < 1e-12);
+        assert!((at("linear", 11) - 0.125).abs() < 1e-12);
         assert_eq!(at("constant", 11), 1.0);
     }
 

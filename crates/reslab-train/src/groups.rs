@@ -55,3 +55,79 @@ fn covers(groups: &[OptimGroup], parameters: &[Parameter]) -> Result<(), TrainEr
     wanted.sort_unstable();
     if names == wanted { Ok(()) } else { Err(TrainError::Groups { grouped: names.len(), parameters: wanted.len() }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reslab_model::{InputShape, ModelConfig, Vit};
+    use reslab_residual::{Join, Registry, Site, StrategyError};
+    use reslab_torch::Scope;
+
+    fn parameters(strategy: &dyn Strategy) -> Vec<Parameter> {
+        let table = "kind = 'vit'\ndepth = 2\nwidth = 8\nnum_heads = 2\npatch_size = 4\nmlp_ratio = 2.0\nqkv_bias = true\n\
+                     pool = 'class'\nnorm_eps = 1e-6\nnorm = 'strategy'";
+        let config = ModelConfig::parse(&table.parse().unwrap()).unwrap();
+        let scope = Scope::counting();
+        Vit::new(&scope, &config, strategy, InputShape { channels: 1, height: 8, width: 8, classes: 4 }).unwrap();
+        scope.parameters()
+    }
+
+    #[test]
+    fn nothing_decays_but_matrices_and_every_parameter_is_in_one_group() {
+        let registry = Registry::builtin();
+        for variant in registry.iter() {
+            let strategy = registry.parse(&variant.example.parse().unwrap()).unwrap();
+            let parameters = parameters(&*strategy);
+            let groups = groups(0.05, &*strategy, &parameters);
+            covers(&groups, &parameters).unwrap();
+            for (group, parameter) in groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
+                let token = ["position", "class_token"].contains(&parameter.name.as_str());
+                let decays = parameter.tensor.dim() > 1 && !token && parameter.group != Group::Gamma;
+                let (decay, name) = (if decays { 0.05 } else { 0.0 }, &parameter.name);
+                assert_eq!(group.weight_decay, decay, "{}: {name} in {}", variant.name, group.name);
+                assert_eq!((group.lr_scale, group.eps_scale), (1.0, 1.0), "{}: {name}", variant.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_is_left_out_or_grouped_twice_is_noticed() {
+        let registry = Registry::builtin();
+        let variant = registry.iter().next().unwrap();
+        let strategy = registry.parse(&variant.example.parse().unwrap()).unwrap();
+        let parameters = parameters(&*strategy);
+        let mut groups = groups(0.05, &*strategy, &parameters);
+        let last = groups[0].parameters.pop().unwrap();
+        assert!(matches!(covers(&groups, &parameters), Err(TrainError::Groups { .. })));
+        groups[1].parameters.extend([last.clone(), last]);
+        assert!(matches!(covers(&groups, &parameters), Err(TrainError::Groups { .. })));
+    }
+
+    /// Scales the head's matrix, and asks for decay where there is none.
+    #[derive(Debug, Clone)]
+    struct Scaling;
+    impl Strategy for Scaling {
+        fn join(&self, _: &Scope, _: Site) -> Result<Box<dyn Join>, StrategyError> {
+            unreachable!("only parameters are grouped here")
+        }
+        fn optim_scale(&self, parameter: &Parameter) -> OptimScale {
+            match parameter.name.as_str() {
+                "head.weight" | "head.bias" => OptimScale { lr: 0.5, weight_decay: 2.0, eps: 4.0 },
+                _ => OptimScale::ONE,
+            }
+        }
+    }
+
+    #[test]
+    fn a_strategys_factors_make_groups_of_their_own() {
+        let registry = Registry::builtin();
+        let variant = registry.iter().next().unwrap();
+        let parameters = parameters(&*registry.parse(&variant.example.parse().unwrap()).unwrap());
+        let groups = groups(0.05, &Scaling, &parameters);
+        let of = |name: &str| groups.iter().find(|g| g.parameters.iter().any(|p| p.name == name)).unwrap();
+        let figures = |name| (of(name).lr_scale, of(name).weight_decay, of(name).eps_scale);
+        assert_eq!(figures("head.weight"), (0.5, 0.1, 4.0));
+        assert_eq!(figures("head.bias"), (0.5, 0.0, 4.0));
+        assert_eq!(figures("blocks.01.mlp.fc1.weight"), (1.0, 0.05, 1.0));
+    }
+}
