@@ -21,7 +21,6 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_foreach_sub.h>
-#include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/stack.h>
@@ -169,8 +168,11 @@ char* reslab_foreach_copy(List into, List from) {
     return guarded([&] { at::_foreach_copy_(into.get(), from.get()); });
 }
 
-char* reslab_foreach_zero(List tensors) {
-    return guarded([&] { at::_foreach_zero_(tensors.get()); });
+// As if nothing had been computed yet: the next backward pass then stores its gradients instead of adding them to zeros.
+char* reslab_forget_grads(List parameters) {
+    return guarded([&] {
+        for (const auto& parameter : parameters.get()) parameter.mutable_grad() = at::Tensor();
+    });
 }
 
 // ---- switches of the process

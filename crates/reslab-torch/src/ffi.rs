@@ -57,7 +57,7 @@ unsafe extern "C" {
     fn reslab_foreach_clip(grads: RawList, norm: *const C_tensor, max: f64) -> *mut c_char;
     fn reslab_foreach_lerp(into: RawList, from: RawList, weight: f64) -> *mut c_char;
     fn reslab_foreach_copy(into: RawList, from: RawList) -> *mut c_char;
-    fn reslab_foreach_zero(tensors: RawList) -> *mut c_char;
+    fn reslab_forget_grads(parameters: RawList) -> *mut c_char;
     fn reslab_set_threads(n: i32) -> *mut c_char;
     fn reslab_set_interop_threads(n: i32) -> *mut c_char;
     fn reslab_keep_freed_memory();
@@ -187,11 +187,11 @@ pub(crate) fn copy_(into: &[Tensor], from: &[Tensor]) -> Result<(), String> {
     outcome(unsafe { reslab_foreach_copy(into.raw(), from.raw()) })
 }
 
-/// Sets all to zero.
-pub(crate) fn zero_(tensors: &[Tensor]) -> Result<(), String> {
-    let list = Pointers::new(tensors);
+/// Drops the gradients of all.
+pub(crate) fn forget_grads(parameters: &[Tensor]) -> Result<(), String> {
+    let list = Pointers::new(parameters);
     // SAFETY: a list of valid tensors that is borrowed beyond the call.
-    outcome(unsafe { reslab_foreach_zero(list.raw()) })
+    outcome(unsafe { reslab_forget_grads(list.raw()) })
 }
 
 /// Threads within one operator.

@@ -53,15 +53,13 @@ pub fn copy_(into: &[Tensor], from: &[Tensor]) {
     }
 }
 
-/// Sets all to zero.
-pub fn zero_(tensors: &[Tensor]) {
-    if !tensors.is_empty() {
-        done(ffi::zero_(tensors));
-    }
+/// Drops the gradients of all: the next backward pass stores its own instead of adding to zeros.
+pub fn forget_grads(parameters: &[Tensor]) {
+    done(ffi::forget_grads(parameters));
 }
 
-/// The gradient of each parameter (shared, not copied); zeros where none exists yet, as when no branch of a batch has
-/// used the parameter so far.
+/// The gradient of each parameter (shared, not copied); zeros where there is none, as when drop path left
+/// out the branch that uses the parameter.
 pub fn grads(parameters: &[Parameter]) -> Vec<Tensor> {
     let gradient = |parameter: &Parameter| {
         let grad = parameter.tensor.grad();
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn lerp_copy_and_zero_act_in_place_also_on_leaves() {
+    fn lerp_and_copy_act_in_place_also_on_leaves() {
         let into = tensors(Kind::Float);
         let from: Vec<Tensor> = into.iter().map(|x| (x * 2.0).set_requires_grad(true)).collect();
         lerp_(&into, &from, 0.25);
@@ -142,8 +140,6 @@ mod tests {
         copy_(&from, &into);
         assert_eq!(values(&from[2].detach()), [15.0]);
         assert!(from[2].is_leaf() && from[2].requires_grad() && !into[2].requires_grad());
-        zero_(&from);
-        assert_eq!(norm(&from).double_value(&[]), 0.0);
     }
 
     #[test]

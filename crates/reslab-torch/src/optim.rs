@@ -141,11 +141,10 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Sets all gradients that exist to zero, in one call per group.
+    /// Forgets all gradients, in one call per group; a step takes a missing one as zeros.
     pub fn zero_grad(&mut self) {
         for stepped in &self.groups {
-            let existing: Vec<Tensor> = stepped.tensors.iter().map(Tensor::grad).filter(Tensor::defined).collect();
-            foreach::zero_(&existing);
+            foreach::forget_grads(&stepped.tensors);
         }
     }
 
