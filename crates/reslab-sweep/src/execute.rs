@@ -175,6 +175,12 @@ fn look(run: &PlannedRun, sweep: &Path, retry: Retry) -> Option<Skip> {
     }
 }
 
+/// Whether a run has its result: a done.json that can be read and is its own.
+pub fn is_done(run: &PlannedRun, sweep: &Path) -> bool {
+    let dir = run.dir(sweep);
+    dir.join("done.json").exists() && matches!(done(run, &dir), Skip::Done(_))
+}
+
 /// The result in `dir`. A done.json that cannot be read, or is of another run, is none; and what is finished is never
 /// written again, so that only its owner can clear it away.
 fn done(run: &PlannedRun, dir: &Path) -> Skip {

@@ -25,7 +25,7 @@ mod summary;
 
 pub use error::{SweepError, SweepErrors};
 pub use estimate::{Cost, Estimate, Probe, Work, networks, probe, span};
-pub use execute::{EXIT_LOCKED, Event, Job, OnFailure, Retry, Skip, Start, execute, pending};
+pub use execute::{EXIT_LOCKED, Event, Job, OnFailure, Retry, Skip, Start, execute, is_done, pending};
 pub use expand::{Check, Facts, Target, expand, filter};
 pub use freeze::{Frozen, freeze};
 pub use keys::METRICS;

@@ -37,6 +37,13 @@ fn a_sweep_ends_in_a_table_and_the_same_command_again_starts_nothing() {
     let report = place.call(&["report", "results/tiny", "--format", "csv"]).expect(0);
     assert!(report.out.starts_with("arm,"), "{}", report.out);
     assert!(place.files() == before, "the tables come out the same when they are rebuilt");
+
+    // A damaged result is none, and is not written over.
+    let torn = place.run_dir("results/tiny", "plain-s0").join("done.json");
+    std::fs::write(&torn, "{").expect("written");
+    let damaged = place.call(&["sweep", "tiny.toml"]).expect(1);
+    assert!(damaged.err.contains("done.json") && !damaged.err.contains("all 4 runs are done"), "{}", damaged.err);
+    assert_eq!(std::fs::read(&torn).expect("read"), b"{");
 }
 
 #[test]

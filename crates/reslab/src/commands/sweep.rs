@@ -15,7 +15,9 @@ use crate::watch::{Ending, Watch};
 use anyhow::Result;
 use reslab_record::{Plan, PlannedRun};
 use reslab_residual::Registry;
-use reslab_sweep::{Estimate, Event, Job, OnFailure, Retry, Skip, Slot, Summary, execute, filter, freeze, pending};
+use reslab_sweep::{
+    Estimate, Event, Job, OnFailure, Retry, Skip, Slot, Summary, execute, filter, freeze, is_done, pending,
+};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `sweep`.
@@ -120,10 +122,6 @@ fn tell_all_done(runs: usize, dir: &Path) {
         "all {runs} runs are done, in {}; nothing was started. `--out DIR` runs them anew elsewhere",
         dir.display()
     ));
-}
-
-fn is_done(run: &PlannedRun, dir: &Path) -> bool {
-    run.dir(dir).join("done.json").exists()
 }
 
 /// Whether two plans have the same runs under the same names, and compare them in the same way.
