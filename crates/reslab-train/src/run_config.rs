@@ -2,7 +2,7 @@
 
 use reslab_config::{ConfigError, nearest, require};
 use reslab_data::{DataConfig, DataShape};
-use reslab_model::{InputShape, ModelConfig, Vit, flops_per_image};
+use reslab_model::{InputShape, ModelConfig, ModelError, Vit, flops_per_image};
 use reslab_residual::{DropPathConfig, Registry, Strategy, check_compatible};
 use reslab_torch::Scope;
 
@@ -119,8 +119,7 @@ impl RunConfig {
     /// Where the strategy refuses the network.
     pub fn facts(&self) -> Result<Facts, ConfigError> {
         let scope = Scope::counting();
-        Vit::new(&scope, &self.model, self.strategy.as_ref(), self.input())
-            .map_err(|e| ConfigError::new("residual", e.to_string()))?;
+        Vit::new(&scope, &self.model, self.strategy.as_ref(), self.input()).map_err(refusal)?;
         let counts = self.data.counts()?;
         let parameters = scope.parameters().iter().map(|p| p.tensor.numel() as u64).sum();
         let evaluations = match self.train.eval_every {
@@ -135,6 +134,15 @@ impl RunConfig {
             train_images: self.steps * self.train.batch as u64,
             eval_images: weights * (evaluations * counts.val + counts.test),
         })
+    }
+}
+
+/// The refusal of a network, at the table that can change it.
+fn refusal(error: ModelError) -> ConfigError {
+    match error {
+        ModelError::Config(error) => error,
+        ModelError::Scope(error) => ConfigError::new("model", error.to_string()),
+        ModelError::Strategy(error) => ConfigError::new("residual", error.to_string()),
     }
 }
 
@@ -198,5 +206,14 @@ mod tests {
             assert_eq!(errors[0].key, key, "{}", errors[0]);
             assert!(errors[0].problem.contains("too long"), "{}", errors[0]);
         }
+    }
+
+    #[test]
+    fn a_network_that_cannot_be_counted_is_refused_at_its_table() {
+        let mut wide = tables("steps = 1");
+        wide["model"]["width"] = 4_000_000_000i64.into();
+        let error = RunConfig::from_table(&wide, &Registry::builtin()).unwrap().facts().unwrap_err();
+        assert_eq!(error.key, "model", "{error}");
+        assert!(error.problem.contains("more values than can be counted"), "{error}");
     }
 }
