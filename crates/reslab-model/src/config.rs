@@ -5,6 +5,11 @@ use reslab_residual::{Norm, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Blocks, at the most.
+const MAX_DEPTH: usize = 10_000;
+/// Channels, at the most.
+const MAX_WIDTH: i64 = 1 << 16;
+
 /// The table `[model]`: the network's shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -91,11 +96,23 @@ impl ModelConfig {
         at_least_one(config.width, "model.width")?;
         at_least_one(config.num_heads, "model.num_heads")?;
         at_least_one(config.patch_size, "model.patch_size")?;
+        // Far above any network that could be trained: a slip of the keyboard ends here, and not in hours of planning.
+        require(config.depth <= MAX_DEPTH, "model.depth", || {
+            format!("must be at most {MAX_DEPTH}, but is {}", config.depth)
+        })?;
+        require(config.width <= MAX_WIDTH, "model.width", || {
+            format!("must be at most {MAX_WIDTH}, but is {}", config.width)
+        })?;
         require(config.width % config.num_heads == 0, "model.num_heads", || {
             format!("must divide width {}, but is {}", config.width, config.num_heads)
         })?;
-        require(config.mlp_ratio.is_finite() && config.hidden() >= 1, "model.mlp_ratio", || {
-            format!("must give the MLP at least one hidden channel, but is {}", config.mlp_ratio)
+        let hidden = config.mlp_ratio * config.width as f64;
+        require((1.0..=64.0 * MAX_WIDTH as f64).contains(&hidden), "model.mlp_ratio", || {
+            format!(
+                "must give the MLP from 1 to {} hidden channels, but {} gives {hidden}",
+                64 * MAX_WIDTH,
+                config.mlp_ratio
+            )
         })?;
         require(config.norm_eps.is_finite() && config.norm_eps >= 0.0, "model.norm_eps", || {
             format!("must be at least 0 and finite, but is {}", config.norm_eps)
@@ -181,6 +198,9 @@ mod tests {
             ("patch_size = 4", "patch_size = 0", "model.patch_size"),
             ("mlp_ratio = 4.0", "mlp_ratio = 0.01", "model.mlp_ratio"),
             ("mlp_ratio = 4.0", "mlp_ratio = inf", "model.mlp_ratio"),
+            ("mlp_ratio = 4.0", "mlp_ratio = 1e18", "model.mlp_ratio"),
+            ("depth = 2", "depth = 100000", "model.depth"),
+            ("width = 12", "width = 1200000000", "model.width"),
             ("norm_eps = 1e-6", "norm_eps = -1.0", "model.norm_eps"),
             ("pool = 'class'", "pool = 'cls'", "model.pool"),
             ("depth", "dept", "model.dept"),

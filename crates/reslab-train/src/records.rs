@@ -165,13 +165,20 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Removes all rows of `step` and after: the run goes on there.
-    pub(crate) fn cut_back(&mut self, step: u64) -> Result<(), TrainError> {
-        let cuts = [self.steps.cut_back(step)?, self.evals.cut_back(step)?, self.layers.cut_back(step)?];
-        for torn in cuts.into_iter().filter_map(|cut| cut.torn) {
+    /// Removes all rows of `step` and after, for the run to go on there. Whether all rows before it are there.
+    pub(crate) fn cut_back(&mut self, step: u64) -> Result<bool, TrainError> {
+        let [steps, evals, layers] =
+            [self.steps.cut_back(step)?, self.evals.cut_back(step)?, self.layers.cut_back(step)?];
+        let config = self.job.config;
+        let watched = match config.train.telemetry_every {
+            0 => 0,
+            every => step.div_ceil(every),
+        };
+        let whole = steps.kept == step && layers.kept == watched * 2 * config.model.depth as u64;
+        for torn in [steps, evals, layers].into_iter().filter_map(|cut| cut.torn) {
             self.log(&format!("a row was torn, and is computed again: {torn}"))?;
         }
-        Ok(())
+        Ok(whole)
     }
 
     /// All rows on disk, so that a checkpoint never stands for rows that are not there; and the time so far.

@@ -72,7 +72,6 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
 
     // ---- the end
     finish(&mut learner, &mut best, &mut records, progress)?;
-    progress(&Progress::End { outcome: Outcome::Finished });
     Ok(Ended::Done(Outcome::Finished))
 }
 
@@ -93,7 +92,9 @@ fn finish(
         progress(&records.evaluation(steps - 1, Split::Test, weights, scores)?);
     }
     records.choose(best.reported(report));
-    records.end(learner, Outcome::Finished, steps)
+    records.end(learner, Outcome::Finished, steps)?;
+    progress(&Progress::End { outcome: Outcome::Finished });
+    Ok(())
 }
 
 /// Evaluates on the validation split, if there is one, and keeps the weights that were best on it where the run reports

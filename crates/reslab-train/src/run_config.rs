@@ -209,11 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_cannot_be_counted_is_refused_at_its_table() {
+    fn a_network_that_cannot_be_counted_is_refused_at_its_key() {
         let mut wide = tables("steps = 1");
         wide["model"]["width"] = 4_000_000_000i64.into();
-        let error = RunConfig::from_table(&wide, &Registry::builtin()).unwrap().facts().unwrap_err();
-        assert_eq!(error.key, "model", "{error}");
-        assert!(error.problem.contains("more values than can be counted"), "{error}");
+        let errors = RunConfig::from_table(&wide, &Registry::builtin()).unwrap_err();
+        assert_eq!(errors[0].key, "model.width", "{}", errors[0]);
     }
 }

@@ -106,12 +106,15 @@ pub(crate) fn restore(
     for note in &restored.notes {
         records.log(note)?;
     }
-    let step = match restored.checkpoint {
-        None => 0,
-        Some(checkpoint) => load(job, checkpoint, learner, best)?,
-    };
-    records.cut_back(step)?;
-    Ok(step)
+    if let Some(checkpoint) = restored.checkpoint {
+        if records.cut_back(checkpoint.step)? {
+            return load(job, checkpoint, learner, best);
+        }
+        // What is lost of the records can only be had by computing it again.
+        records.log("rows before the checkpoint's step are missing: the run starts anew")?;
+    }
+    records.cut_back(0)?;
+    Ok(0)
 }
 
 fn load(job: &Job, checkpoint: Checkpoint, learner: &mut Learner, best: &mut Best) -> Result<u64, TrainError> {

@@ -216,6 +216,26 @@ fn a_killed_run_cuts_its_rows_back_to_the_checkpoint() {
     assert_eq!(steps_without_times(whole.path()), steps_without_times(torn.path()));
 }
 
+/// A checkpoint stands for the rows before it: where those are damaged, only computing them again makes the record whole.
+#[test]
+fn a_run_whose_rows_are_lost_starts_anew_instead_of_going_on_with_a_gap() {
+    let table = table(any_strategy(), &[]);
+    let whole = tempfile::tempdir().unwrap();
+    run(&table, whole.path());
+    for file in ["layers.csv", "steps.csv"] {
+        let torn = tempfile::tempdir().unwrap();
+        run_until(&table, torn.path(), Some(8)).unwrap();
+        let path = torn.path().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() / 2]).unwrap();
+        run(&table, torn.path());
+        assert_eq!(steps_without_times(whole.path()), steps_without_times(torn.path()), "{file}");
+        assert_eq!(bytes(whole.path(), "layers.csv"), bytes(torn.path(), "layers.csv"), "{file}");
+        let log = String::from_utf8(bytes(torn.path(), "log.txt")).unwrap();
+        assert!(log.contains("starts anew"), "{file}: {log}");
+    }
+}
+
 #[test]
 fn a_loss_that_is_not_finite_ends_the_run_as_a_result() {
     let table = with_sgd("1e30", &[("train.clip", "0.0")]);
