@@ -33,6 +33,12 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
+    if !arguments.dir.join("plan.toml").is_file() {
+        return Err(Usage::error(format!(
+            "{}: no sweep's folder, since there is no plan.toml in it; `reslab sweep` names the folder it writes, as in results/quick",
+            arguments.dir.display()
+        )));
+    }
     let sweep = read_sweep(&arguments.dir).map_err(Usage::error)?;
     let options = Options { metric: arguments.metric.clone(), baseline: arguments.baseline.clone() };
     let table = table(&sweep, &options).map_err(Usage::error)?;
