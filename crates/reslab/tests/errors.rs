@@ -76,3 +76,21 @@ fn data_that_cannot_be_had_is_told_with_the_ways_to_get_it_before_anything_is_wr
     }
     refused(&[&["sweep", "tiny.toml"], &data[..]].concat(), &["cifar100", "--data-dir", "1. ", "2. ", "3. "]);
 }
+
+#[test]
+fn files_that_are_not_the_published_ones_are_refused_before_anything_is_written() {
+    let place = Place::new();
+    let folder = place.at("files/mnist");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let files = [("train-images-idx3", 47_040_016), ("train-labels-idx1", 60_008), ("t10k-images-idx3", 7_840_016)];
+    for (name, bytes) in files.into_iter().chain([("t10k-labels-idx1", 10_008)]) {
+        // The right length, and holes for content.
+        let file = std::fs::File::create(folder.join(format!("{name}-ubyte"))).expect("a file");
+        file.set_len(bytes).expect("its length");
+    }
+    let set = ["--set", "data.dataset=\"mnist\"", "--set", "model.patch_size=7", "--data-dir", "files", "--offline"];
+    let called = place.call(&[&["sweep", "tiny.toml"], &set[..]].concat()).expect(2);
+    assert!(called.err.contains("files/mnist/train-images-idx3-ubyte"), "{}", called.err);
+    assert!(called.err.contains("not the published file"), "{}", called.err);
+    assert!(!place.at("results").exists(), "nothing is written");
+}

@@ -4,7 +4,7 @@ use reslab_config::{ConfigError, parse as parse_table, require};
 use reslab_torch::{Group, Init, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use crate::{Branch, Gamma, Gate, Join, Norm, Pass, Site, Strategy, StrategyError, Variant};
 
@@ -110,7 +110,9 @@ impl InputGateJoin {
             Some(w1) => normed.linear(w1, None::<Tensor>).gelu("none"), // [B, N, hidden]
             None => normed,
         };
-        let share = hidden.linear(&self.w2, Some(&self.bias)).sigmoid(); // [B, N, 1 or D]
+        let logits = hidden.linear(&self.w2, Some(&self.bias)); // [B, N, 1 or D]
+        // Autocast's bfloat16 has steps of 0.4 %: a gate would not begin at initial_gain, and small changes would vanish.
+        let share = if logits.kind() == Kind::BFloat16 { logits.to_kind(Kind::Float) } else { logits }.sigmoid();
         let gate = &share * &self.gamma;
         pass.record_gate(|| Gate { share, bound: self.gamma.shallow_clone() });
         (gate, branch.call(residual, pass))

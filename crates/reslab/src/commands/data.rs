@@ -91,15 +91,23 @@ fn fetch_named(name: &str, sources: &Sources) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Makes sure that the files of a data set are here; downloads are announced and shown.
+/// Makes sure that the files of a data set are here and are the published ones; downloads are announced and shown.
 ///
 /// # Errors
-/// The three ways to get the files.
+/// The three ways to get the files, or which file is not the published one.
 pub(crate) fn ensure(name: &str, sources: &Sources) -> Result<()> {
-    if let Some(files) = files_of(name)? {
-        fetch_with_bar(files, sources).map_err(Usage::error)?;
+    let Some(files) = files_of(name)? else { return Ok(()) };
+    fetch_with_bar(files, sources).map_err(Usage::error)?;
+    // Less than a second, once per sweep: a result on other data under this name would be worth nothing.
+    let checks = reslab_fetch::verify(files, sources, &mut |_| {}).map_err(Usage::error)?;
+    match checks.into_iter().find(|check| check.state != FileState::Intact) {
+        None => Ok(()),
+        Some(bad) => Err(Usage::error(format!(
+            "{}: this is not the published file of {name}: {}; delete it and call `reslab data fetch {name}`",
+            bad.path.display(),
+            describe(&bad.state)
+        ))),
     }
-    Ok(())
 }
 
 fn fetch_with_bar(
