@@ -26,7 +26,7 @@ pub use error::{RecordError, Result};
 pub use file::write_atomic;
 pub use lock::{RunLock, RunState, is_locked, run_state};
 pub use number::widen;
-pub use outcome::{Done, Env, Failed, FailureClass, Outcome, Timing};
+pub use outcome::{Done, Env, Failed, FailureClass, Outcome, Timing, says_out_of_memory};
 pub use plan::{Axis, PLAN_FORMAT, Plan, PlannedRun, Source};
 pub use progress::Progress;
 pub use rows::{Branch, EvalRow, LayerRow, Row, Split, StepRow, Weights};

@@ -75,6 +75,12 @@ impl fmt::Display for FailureClass {
     }
 }
 
+/// Whether an error's text says that memory ran out, on the host or on a device: libtorch tells it in words alone.
+pub fn says_out_of_memory(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["out of memory", "not enough memory", "can't allocate memory"].iter().any(|words| text.contains(words))
+}
+
 /// `failed.json`: why a run ended without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {

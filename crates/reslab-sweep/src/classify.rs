@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use reslab_record::{Failed, FailureClass};
+use reslab_record::{Failed, FailureClass, says_out_of_memory};
 
 /// Bytes of the end of a log that are looked at.
 const TAIL: u64 = 64 * 1024;
@@ -24,7 +24,7 @@ const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGI
 pub(crate) fn classify(status: ExitStatus, said: &str, last_step: Option<u64>) -> Failed {
     let lower = said.to_lowercase();
     let asked_to_end = status.code().is_some_and(|code| code == 128 + libc::SIGINT || code == 128 + libc::SIGTERM);
-    let class = if lower.contains("out of memory") {
+    let class = if says_out_of_memory(said) {
         // Before the signal: an uncaught C++ exception of the allocator ends in SIGABRT.
         FailureClass::OutOfMemory
     } else if status.signal().is_some_and(|signal| !FAULTS.contains(&signal)) || asked_to_end {

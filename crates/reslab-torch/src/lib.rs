@@ -15,8 +15,8 @@ pub mod stream;
 
 pub use device::{
     AutocastGuard, DeviceError, autocast_bf16, cuda_count, empty_cache, is_deterministic, keep_freed_memory,
-    open_device, peak_memory, reset_peak_memory, says_out_of_memory, set_deterministic, set_tf32, set_threads,
-    synchronize, uses_flash_attention, uses_tf32, version,
+    open_device, peak_memory, reset_peak_memory, set_deterministic, set_tf32, set_threads, synchronize,
+    uses_flash_attention, uses_tf32, version,
 };
 pub use optim::{OptimError, OptimGroup, OptimKind, Optimizer};
 pub use scope::{Group, Init, Parameter, Scope, ScopeError};

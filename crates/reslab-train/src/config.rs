@@ -116,7 +116,7 @@ pub enum OptimConfig {
         weight_decay: f64,
         /// Steps over which the learning rate rises linearly to its peak. 0: none.
         warmup_steps: u64,
-        /// Course of the learning rate after the warm-up; `cosine` and `linear` end at 0.
+        /// Course of the learning rate after the warm-up; `cosine` and `linear` reach 0 one step after the last.
         schedule: Schedule,
     },
     /// Gradient descent with momentum.
@@ -129,7 +129,7 @@ pub enum OptimConfig {
         weight_decay: f64,
         /// Steps over which the learning rate rises linearly to its peak. 0: none.
         warmup_steps: u64,
-        /// Course of the learning rate after the warm-up; `cosine` and `linear` end at 0.
+        /// Course of the learning rate after the warm-up; `cosine` and `linear` reach 0 one step after the last.
         schedule: Schedule,
     },
 }
@@ -138,9 +138,9 @@ pub enum OptimConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Schedule {
-    /// Half a cosine, to 0 at the end.
+    /// Half a cosine, to 0 one step after the last.
     Cosine,
-    /// A straight line, to 0 at the end.
+    /// A straight line, to 0 one step after the last.
     Linear,
     /// The peak throughout.
     Constant,

@@ -3,8 +3,8 @@
 use reslab_config::ConfigError;
 use reslab_data::DataError;
 use reslab_model::ModelError;
-use reslab_record::{FailureClass, RecordError};
-use reslab_torch::{OptimError, says_out_of_memory};
+use reslab_record::{FailureClass, RecordError, says_out_of_memory};
+use reslab_torch::OptimError;
 
 /// Why a run could not be computed.
 #[derive(Debug, thiserror::Error)]
@@ -61,5 +61,14 @@ mod tests {
         assert_eq!(class("CUDA out of memory. Tried to allocate 2 GiB"), FailureClass::OutOfMemory);
         assert_eq!(class("DefaultCPUAllocator: can't allocate memory: you tried"), FailureClass::OutOfMemory);
         assert_eq!(class("shape '[2]' is invalid"), FailureClass::Bug);
+    }
+
+    #[test]
+    fn libtorchs_own_words_for_a_lack_of_memory_are_known() {
+        use reslab_torch::tch::{Device, Kind, Tensor};
+        let class =
+            |shape: i64| TrainError::Torch(Tensor::f_zeros([shape], (Kind::Double, Device::Cpu)).unwrap_err()).class();
+        assert_eq!(class(1 << 45), FailureClass::OutOfMemory);
+        assert_eq!(class(-1), FailureClass::Bug);
     }
 }

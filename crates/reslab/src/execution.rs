@@ -4,7 +4,9 @@ use crate::environment;
 use crate::signals::STOPPING;
 use anyhow::{Context, Result, anyhow};
 use reslab_fetch::Sources;
-use reslab_record::{Done, Failed, FailureClass, Outcome, PlannedRun, Progress, RecordError, RunDir, RunLock};
+use reslab_record::{
+    Done, Failed, FailureClass, Outcome, PlannedRun, Progress, RecordError, RunDir, RunLock, says_out_of_memory,
+};
 use reslab_residual::Registry;
 use reslab_torch::{keep_freed_memory, open_device, set_threads};
 use reslab_train::{Ended, Job, RunConfig, TrainError};
@@ -123,9 +125,7 @@ fn class_of_panic(panic: &(dyn std::any::Any + Send)) -> (FailureClass, String) 
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
     let text = text.unwrap_or_else(|| "panic without words".to_owned());
-    let out_of_memory =
-        ["out of memory", "not enough memory", "can't allocate memory"].iter().any(|words| text.contains(words));
-    (if out_of_memory { FailureClass::OutOfMemory } else { FailureClass::Bug }, text)
+    (if says_out_of_memory(&text) { FailureClass::OutOfMemory } else { FailureClass::Bug }, text)
 }
 
 /// libtorch's words without the C++ frames that it adds: they name addresses, not what to do.
