@@ -98,6 +98,6 @@ mod tests {
         assert_eq!(hint_for("NAME=x\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", packages), "apt install a");
         assert_eq!(hint_for("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", packages), "dnf install d");
         assert_eq!(hint_for("ID=arch\n", packages), "pacman -S p");
-        assert!(hint_for("ID=nixos\nHOME_URL=https://debian.example\n", packages).contains(", or dnf install d"));
+        assert!(hint_for("ID=nixos\nHOME_URL=https://linux.example\n", packages).contains(", or dnf install d"));
     }
 }
