@@ -123,7 +123,7 @@ rows! {
         images: u64,
     }
 
-    /// The figures of one join at one step; definitions in the statistics page.
+    /// The figures of one join at one step; definitions in docs/records.md.
     LayerRow in "layers.csv" {
         /// Optimizer step, from 0.
         step: u64,
@@ -163,5 +163,18 @@ rows! {
         gate_std: Option<f64>,
         /// Share of gates in the outer 5 % of their range.
         gate_saturated: Option<f64>,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_defined_in_the_page_of_records() {
+        let page = include_str!("../../../docs/records.md");
+        for column in [StepRow::HEADER, EvalRow::HEADER, LayerRow::HEADER].concat() {
+            assert!(page.contains(&format!("`{column}`")), "docs/records.md lacks {column}");
+        }
     }
 }

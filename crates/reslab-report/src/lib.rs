@@ -1,6 +1,6 @@
 //! Records become tables.
 //!
-//! [`read_sweep`] reads a sweep's folder, [`table`] computes its figures by the rules of the statistics page, and a
+//! [`read_sweep`] reads a sweep's folder, [`table`] computes its figures by the rules of docs/records.md, and a
 //! [`Table`] turns itself into text, Markdown, CSV, LaTeX or JSON. Reports read records only: what is missing or
 //! damaged is named in the table, never guessed and never left out in silence.
 //!

@@ -48,7 +48,7 @@ fn percentile(mut values: Vec<f64>, q: f64) -> f64 {
     low + (high - low) * position.fract()
 }
 
-/// The definitions of statistics.md on host vectors: rms of x, of f(x), of u, ratio, p10, p90, cosine.
+/// The definitions of docs/records.md on host vectors: rms of x, of f(x), of u, ratio, p10, p90, cosine.
 fn expected(x: &Tensor, f: &Tensor, u: &Tensor) -> [f64; 7] {
     let rms = |t: &Tensor| mean(rows(t).into_iter().flatten().map(|v| v * v)).sqrt();
     let pairs: Vec<_> = rows(x).into_iter().zip(rows(u)).collect();

@@ -1,4 +1,4 @@
-//! What is measured at the joins of one forward pass (statistics.md, "Per step, per layer").
+//! What is measured at the joins of one forward pass (docs/records.md, layers.csv).
 //!
 //! While the pass runs, each join leaves five small numbers per token on the device; the figures are computed for all
 //! sites together in [`LayerTelemetry::stack`], and the caller makes the one copy to the host and gives it to

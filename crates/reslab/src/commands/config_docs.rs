@@ -92,6 +92,12 @@ fn frame() -> Vec<KeyDoc> {
             "tables",
             "What is compared: `name`, `residual`, perhaps `drop_path`, and keys of any table below for this arm only.",
         ),
+        doc("[residual]", "table", "The strategy of every arm that names none of its own. Optional."),
+        doc(
+            "[drop_path]",
+            "table",
+            "Drop path of every arm that says nothing of it; an arm's `drop_path = \"none\"` has none. Optional.",
+        ),
         doc("[grid]", "table", "Factors crossed with every arm: `\"optim.lr\" = [1e-3, 4e-3]`. Optional."),
         doc("[zip]", "table", "As `[grid]`, but its lists are walked together. Optional."),
         doc(
