@@ -167,8 +167,13 @@ fn listen(task: usize, output: impl Read, sender: &Sender<Message>) {
 fn end_with_parent(command: &mut Command) {
     let parent = std::process::id() as libc::pid_t;
     let tie = move || {
-        // SAFETY: prctl, getppid and _exit are async-signal-safe; nothing is allocated between fork and exec.
+        // SAFETY: these calls are async-signal-safe; nothing is allocated between fork and exec.
         unsafe {
+            // A script's background job ignores SIGINT, and what is ignored stays so over exec: the child would not hear
+            // that it is to save.
+            for signal in [libc::SIGINT, libc::SIGTERM] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) != 0 {
                 return Err(io::Error::last_os_error());
             }

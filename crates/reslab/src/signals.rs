@@ -39,7 +39,12 @@ pub(crate) fn watch(second: Second) {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
             action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(signal, &action, std::ptr::null_mut());
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, &action, &mut before);
+            // Under nohup the end of the terminal is to be ignored.
+            if signal == libc::SIGHUP && before.sa_sigaction == libc::SIG_IGN {
+                libc::sigaction(signal, &before, std::ptr::null_mut());
+            }
         }
     }
 }

@@ -47,6 +47,21 @@ fn the_first_signal_is_passed_on_and_runs_save_and_end() {
     }
 }
 
+/// As a shell starts the background jobs of a script.
+#[test]
+fn a_sweep_that_was_started_deaf_to_sigint_still_passes_it_on() {
+    let ignore = |handler| {
+        // SAFETY: a plain disposition; no handler of ours runs.
+        unsafe { libc::signal(libc::SIGINT, handler) }
+    };
+    let before = ignore(libc::SIG_IGN);
+    let began = Instant::now();
+    let (_out, summary, _) = stop_when_ready(SAVES, libc::SIGINT, 1);
+    ignore(before);
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!((summary.interrupted, summary.exit_code()), (2, 130));
+}
+
 #[test]
 fn a_run_that_finishes_while_it_stops_is_finished() {
     let script = SAVES.replace("exit 130", "done_now; exit 0");
