@@ -198,7 +198,8 @@ fn apply_profile(
         if let ProfileChoice::Named(name) = choice {
             let names: Vec<&str> = profiles.keys().map(String::as_str).collect();
             let near = hint(name, names.iter().copied());
-            let problem = format!("no profile `{name}`{near} (the file has: {})", names.join(", "));
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let problem = format!("no profile `{name}`{near} (the file has: {known})");
             problems.push(SweepError::new("--profile", "", problem));
         }
         return None;
