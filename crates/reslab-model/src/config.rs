@@ -1,7 +1,7 @@
 //! The table `[model]`, checked.
 
 use reslab_config::{ConfigError, parse, require};
-use reslab_residual::{Norm, Strategy};
+use reslab_residual::{Norm, Strategy, require_norm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -137,18 +137,14 @@ impl ModelConfig {
     /// # Errors
     /// At `model.norm`, where the strategy is not defined for that placement.
     pub fn placement(&self, strategy: &dyn Strategy) -> Result<Norm, ConfigError> {
-        let known = strategy.norms();
         let norm = match self.norm {
-            NormPlacement::Strategy => known[0],
+            NormPlacement::Strategy => strategy.norms()[0],
             NormPlacement::Pre => Norm::Pre,
             NormPlacement::Post => Norm::Post,
             NormPlacement::Both => Norm::Both,
             NormPlacement::None => Norm::None,
         };
-        require(known.contains(&norm), "model.norm", || {
-            let known: Vec<_> = known.iter().map(|n| format!("\"{}\"", n.name())).collect();
-            format!("this strategy is not defined for \"{}\", only for {}", norm.name(), known.join(", "))
-        })?;
+        require_norm(strategy, norm)?;
         Ok(norm)
     }
 

@@ -5,16 +5,24 @@ use reslab_torch::Scope;
 
 use crate::{BranchKind, DropMode, DropPathConfig, DropRule, Norm, Site, Strategy};
 
+/// Refuses a norm placement that a strategy is not defined for.
+///
+/// # Errors
+/// At `model.norm`, with the placements that it is defined for.
+pub fn require_norm(strategy: &dyn Strategy, norm: Norm) -> Result<(), ConfigError> {
+    let norms = strategy.norms();
+    require(norms.contains(&norm), "model.norm", || {
+        let known: Vec<_> = norms.iter().map(|n| format!("\"{}\"", n.name())).collect();
+        format!("this strategy is not defined for \"{}\", only for {}", norm.name(), known.join(", "))
+    })
+}
+
 /// Refuses a combination of strategy, drop path and norm placement that is not defined, with the reason.
 ///
 /// # Errors
 /// Names the key that has to change: `model.norm`, `drop_path.rate` or `drop_path.mode`.
 pub fn check_compatible(strategy: &dyn Strategy, drop_path: &DropPathConfig, norm: Norm) -> Result<(), ConfigError> {
-    let norms = strategy.norms();
-    require(norms.contains(&norm), "model.norm", || {
-        let known: Vec<_> = norms.iter().map(|n| format!("\"{}\"", n.name())).collect();
-        format!("this strategy is not defined for \"{}\", only for {}", norm.name(), known.join(", "))
-    })?;
+    require_norm(strategy, norm)?;
     if drop_path.rate == 0.0 {
         return Ok(());
     }

@@ -15,7 +15,7 @@ mod site;
 mod strategy;
 mod telemetry;
 
-pub use compatible::check_compatible;
+pub use compatible::{check_compatible, require_norm};
 pub use connect::connect;
 pub use drop_path::{DrawStep, DropMode, DropPath, DropPathConfig, Masks, Schedule, subset_size};
 pub use pass::{Mode, Pass};
