@@ -189,7 +189,7 @@ char* reslab_set_interop_threads(int32_t n) {
 }
 
 // A training step frees all its activations and asks for them again in the next step. glibc gives large blocks back to
-// the kernel at once, which must then clear every page again: measured, 0.1 to 0.2 s of a step of 0.9 s. And the heap is
+// the kernel at once, which must then clear every page again (tests/memory.rs counts them). And the heap is
 // asked to consist of huge pages, which spares address translation where a network walks through hundreds of megabytes.
 void reslab_keep_freed_memory() {
 #if defined(__GLIBC__)

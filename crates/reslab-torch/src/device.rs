@@ -110,7 +110,7 @@ pub fn set_threads(n: i32) {
 }
 
 /// Lets the process keep host memory that it has freed, for the next step to use again. A step frees and asks for the
-/// same activations every time, and giving them back to the kernel in between costs a large part of its time on a CPU.
+/// same activations every time, and what is given back to the kernel in between has to be cleared again, page by page.
 /// The peak is hardly higher: what is kept was needed a moment ago. It also asks the kernel for huge pages. Call it once, before
 /// the first tensor; it has no effect with another C library than glibc.
 pub fn keep_freed_memory() {
