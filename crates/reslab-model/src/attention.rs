@@ -40,14 +40,13 @@ impl Attention {
     /// h: [B, N, D] -> [B, N, D]
     pub fn forward(&self, h: &Tensor, pass: &mut Pass) -> Tensor {
         let (b, n, d) = h.size3().expect("attention reads [B, N, D]");
-        let heads = self.qkv.forward(h).view([b, n, 3, self.num_heads, d / self.num_heads]).unbind(2);
-        let [q, k, v] = &heads[..] else { unreachable!("unbind of a dimension of 3") };
-        let (q, k, mut v) = (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)); // [B, H, N, D/H]
+        let mut qkv = self.qkv.forward(h); // [B, N, 3 D]
         if let Some(map) = &self.inner.values {
-            v = map.map(&v, h, pass);
+            let parts = qkv.view([b, n, 3, self.num_heads, d / self.num_heads]).unbind(2); // 3 x [B, N, H, D/H]
+            let v = map.map(&parts[2].transpose(1, 2), h, pass).transpose(1, 2);
+            qkv = Tensor::stack(&[&parts[0], &parts[1], &v], 2).view([b, n, 3 * d]);
         }
-        let attended = Tensor::scaled_dot_product_attention(&q, &k, &v, None::<Tensor>, 0.0, false, None, false);
-        let mut attended = attended.transpose(1, 2).reshape([b, n, d]); // [B, N, D]
+        let mut attended = reslab_torch::attention(&qkv, self.num_heads); // [B, N, D]
         if let Some(map) = &self.inner.attended {
             attended = map.map(&attended, h, pass);
         }

@@ -1,11 +1,9 @@
 // The parts of libtorch that tch 0.24 does not bind. Called from src/ffi.rs only, which mirrors every signature here.
 //
-// Tensors cross the border as `at::Tensor*`, which is what tch's `Tensor::as_ptr` gives. No exception crosses it: every
-// function that can fail returns null, or the error's text, which the caller gives back to `reslab_free`.
+// Tensors cross the border as `at::Tensor*`, which is what tch's `Tensor::as_ptr` gives; errors as guard.h says.
 
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <limits>
 #include <vector>
 
@@ -31,27 +29,17 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/headeronly/version.h>
 
+#include "guard.h"
+
 namespace {
 
-char* text(const char* what) {
-    char* copy = strdup(what);
-    // Null means success, so a failure without memory for its text still needs one.
-    return copy ? copy : strdup("");
-}
-
+// Nothing here is part of a graph.
 template <typename Body>
-char* guarded(Body body) noexcept {
-    try {
+char* without_grad(Body body) noexcept {
+    return guarded([&] {
         at::NoGradGuard no_grad;
         body();
-        return nullptr;
-    } catch (const c10::Error& error) {
-        return text(error.what_without_backtrace());
-    } catch (const std::exception& error) {
-        return text(error.what());
-    } catch (...) {
-        return text("unknown C++ exception");
-    }
+    });
 }
 
 // A flag that cannot be read counts as off.
@@ -115,7 +103,7 @@ void reslab_free(char* text) { free(text); }
 // ---- optimizers
 
 char* reslab_fused_adamw(List parameters, List grads, List exp_avg, List exp_avg_sq, List steps, AdamW rule) {
-    return guarded([&] {
+    return without_grad([&] {
         auto w = parameters.get(), g = grads.get(), m = exp_avg.get(), v = exp_avg_sq.get(), t = steps.get();
         check_alike(w, g, "gradient");
         check_alike(w, m, "exp_avg");
@@ -129,7 +117,7 @@ char* reslab_fused_adamw(List parameters, List grads, List exp_avg, List exp_avg
 
 // Buffers of zeros make the first step like every other: 0 * momentum + grad is what torch sets it to.
 char* reslab_fused_sgd(List parameters, List grads, List momentum, Sgd rule) {
-    return guarded([&] {
+    return without_grad([&] {
         auto w = parameters.get(), g = grads.get(), buffers = momentum.get();
         check_alike(w, g, "gradient");
         if (rule.momentum != 0.0) check_alike(w, buffers, "momentum");
@@ -141,22 +129,22 @@ char* reslab_fused_sgd(List parameters, List grads, List momentum, Sgd rule) {
 // ---- foreach
 
 char* reslab_foreach_norms(List tensors, at::Tensor** out) {
-    return guarded([&] { *out = new at::Tensor(stacked_norms(tensors.get()).to(at::kFloat)); });
+    return without_grad([&] { *out = new at::Tensor(stacked_norms(tensors.get()).to(at::kFloat)); });
 }
 
 char* reslab_foreach_norm(List tensors, at::Tensor** out) {
-    return guarded([&] { *out = new at::Tensor(stacked_norms(tensors.get()).norm().to(at::kFloat)); });
+    return without_grad([&] { *out = new at::Tensor(stacked_norms(tensors.get()).norm().to(at::kFloat)); });
 }
 
 char* reslab_foreach_distance(List a, List b, at::Tensor** out) {
-    return guarded([&] {
+    return without_grad([&] {
         auto difference = at::_foreach_sub(a.get(), b.get());
         *out = new at::Tensor(stacked_norms(difference).norm().to(at::kFloat));
     });
 }
 
 char* reslab_foreach_clip(List grads, const at::Tensor* norm, double max) {
-    return guarded([&] {
+    return without_grad([&] {
         auto tensors = grads.get();
         auto factor = norm->add(1e-6).reciprocal().mul(max).clamp_max(1.0);
         at::_foreach_mul_(tensors, factor.to(tensors.front().scalar_type()));
@@ -164,16 +152,16 @@ char* reslab_foreach_clip(List grads, const at::Tensor* norm, double max) {
 }
 
 char* reslab_foreach_lerp(List into, List from, double weight) {
-    return guarded([&] { at::_foreach_lerp_(into.get(), from.get(), weight); });
+    return without_grad([&] { at::_foreach_lerp_(into.get(), from.get(), weight); });
 }
 
 char* reslab_foreach_copy(List into, List from) {
-    return guarded([&] { at::_foreach_copy_(into.get(), from.get()); });
+    return without_grad([&] { at::_foreach_copy_(into.get(), from.get()); });
 }
 
 // As if nothing had been computed yet: the next backward pass then stores its gradients instead of adding them to zeros.
 char* reslab_forget_grads(List parameters) {
-    return guarded([&] {
+    return without_grad([&] {
         for (const auto& parameter : parameters.get()) parameter.mutable_grad() = at::Tensor();
     });
 }
@@ -181,11 +169,11 @@ char* reslab_forget_grads(List parameters) {
 // ---- switches of the process
 
 char* reslab_set_threads(int32_t n) {
-    return guarded([&] { at::set_num_threads(n); });
+    return without_grad([&] { at::set_num_threads(n); });
 }
 
 char* reslab_set_interop_threads(int32_t n) {
-    return guarded([&] { at::set_num_interop_threads(n); });
+    return without_grad([&] { at::set_num_interop_threads(n); });
 }
 
 // A training step frees all its activations and asks for them again in the next step. glibc gives large blocks back to
@@ -211,7 +199,7 @@ void reslab_keep_freed_memory() {
 }
 
 char* reslab_set_deterministic(bool on) {
-    return guarded([&] {
+    return without_grad([&] {
         auto& context = at::globalContext();
         context.setDeterministicAlgorithms(on, /*warn_only=*/false);
         context.setDeterministicCuDNN(on);
@@ -223,7 +211,7 @@ char* reslab_set_deterministic(bool on) {
 
 // Flash, memory-efficient and cuDNN attention have backwards that are not deterministic on CUDA.
 char* reslab_set_math_attention_only(bool on) {
-    return guarded([&] {
+    return without_grad([&] {
         auto& context = at::globalContext();
         context.setSDPUseFlash(!on);
         context.setSDPUseMemEfficient(!on);
@@ -233,7 +221,7 @@ char* reslab_set_math_attention_only(bool on) {
 }
 
 char* reslab_set_tf32(bool on) {
-    return guarded([&] {
+    return without_grad([&] {
         at::globalContext().setAllowTF32CuBLAS(on);
         at::globalContext().setAllowTF32CuDNN(on);
     });
@@ -258,7 +246,7 @@ const char* reslab_header_version() { return TORCH_VERSION; }
 // ---- autocast on CUDA (state of the calling thread)
 
 char* reslab_autocast_state(Autocast* out) {
-    return guarded([&] {
+    return without_grad([&] {
         *out = {at::autocast::is_autocast_enabled(at::kCUDA),
                 static_cast<int32_t>(at::autocast::get_autocast_dtype(at::kCUDA)),
                 at::autocast::is_autocast_cache_enabled()};
@@ -266,7 +254,7 @@ char* reslab_autocast_state(Autocast* out) {
 }
 
 char* reslab_autocast_enter(bool on) {
-    return guarded([&] {
+    return without_grad([&] {
         at::autocast::set_autocast_dtype(at::kCUDA, at::kBFloat16);
         at::autocast::set_autocast_enabled(at::kCUDA, on);
         at::autocast::increment_nesting();
@@ -274,7 +262,7 @@ char* reslab_autocast_enter(bool on) {
 }
 
 char* reslab_autocast_leave(Autocast before) {
-    return guarded([&] {
+    return without_grad([&] {
         // The cache holds bf16 copies of weights, which are stale after the optimizer's step.
         if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
         at::autocast::set_autocast_enabled(at::kCUDA, before.enabled);
@@ -286,7 +274,7 @@ char* reslab_autocast_leave(Autocast before) {
 // ---- the CUDA allocator, reached without linking libtorch_cuda
 
 char* reslab_cuda_peak_bytes(int32_t device, int64_t* out) {
-    return guarded([&] {
+    return without_grad([&] {
         auto* allocator = c10::getDeviceAllocator(at::kCUDA);
         auto aggregate = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
         *out = allocator->initialized() ? allocator->getDeviceStats(device).allocated_bytes[aggregate].peak : 0;
@@ -294,14 +282,14 @@ char* reslab_cuda_peak_bytes(int32_t device, int64_t* out) {
 }
 
 char* reslab_cuda_reset_peak(int32_t device) {
-    return guarded([&] {
+    return without_grad([&] {
         auto* allocator = c10::getDeviceAllocator(at::kCUDA);
         if (allocator->initialized()) allocator->resetPeakStats(device);
     });
 }
 
 char* reslab_cuda_empty_cache() {
-    return guarded([&] {
+    return without_grad([&] {
         auto* allocator = c10::getDeviceAllocator(at::kCUDA);
         if (allocator->initialized()) allocator->emptyCache();
     });

@@ -1,4 +1,4 @@
-//! The border to `shim/shim.cpp` and to the dynamic linker: all `unsafe` code of the crate stands here.
+//! The border to `shim/` and to the dynamic linker: all `unsafe` code of the crate stands here.
 //!
 //! The functions below are safe: they check what the C++ side takes for granted (lists of one length), keep every tensor
 //! borrowed for the length of the call, and turn its error texts into `Err`.
@@ -58,6 +58,7 @@ unsafe extern "C" {
     fn reslab_foreach_lerp(into: RawList, from: RawList, weight: f64) -> *mut c_char;
     fn reslab_foreach_copy(into: RawList, from: RawList) -> *mut c_char;
     fn reslab_forget_grads(parameters: RawList) -> *mut c_char;
+    fn reslab_attention(qkv: *const C_tensor, heads: i64, out: *mut *mut C_tensor) -> *mut c_char;
     fn reslab_set_threads(n: i32) -> *mut c_char;
     fn reslab_set_interop_threads(n: i32) -> *mut c_char;
     fn reslab_keep_freed_memory();
@@ -192,6 +193,12 @@ pub(crate) fn forget_grads(parameters: &[Tensor]) -> Result<(), String> {
     let list = Pointers::new(parameters);
     // SAFETY: a list of valid tensors that is borrowed beyond the call.
     outcome(unsafe { reslab_forget_grads(list.raw()) })
+}
+
+/// Attention of f32 [B, N, 3 H E] on the CPU -> [B, N, H E].
+pub(crate) fn attention(qkv: &Tensor, heads: i64) -> Result<Tensor, String> {
+    // SAFETY: a valid tensor that is borrowed beyond the call; the shim checks device, type and shape.
+    made(|out| unsafe { reslab_attention(qkv.as_ptr(), heads, out) })
 }
 
 /// Threads within one operator.

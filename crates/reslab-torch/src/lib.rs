@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod attention;
 pub mod device;
 #[allow(unsafe_code)]
 mod ffi;
@@ -13,6 +14,7 @@ pub mod optim;
 pub mod scope;
 pub mod stream;
 
+pub use attention::attention;
 pub use device::{
     AutocastGuard, DeviceError, autocast_bf16, cuda_count, empty_cache, is_deterministic, keep_freed_memory,
     open_device, peak_memory, reset_peak_memory, set_deterministic, set_tf32, set_threads, synchronize,
