@@ -1,9 +1,12 @@
 //! Who is at work in a folder: a lock that the kernel frees when its process ends, however it ends.
+//!
+//! On a network file system that lock may not be seen by other hosts: there its owner also leaves a heartbeat.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::heartbeat::{Heart, Heartbeat, network_file_system};
 use crate::{RecordError, Result};
 
 /// The lock's file in a folder. It stays there: what counts is whether it is locked.
@@ -15,7 +18,21 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The exclusive lock of a run's or a sweep's folder, held until this is dropped or the process ends.
 #[derive(Debug)]
 pub struct RunLock {
+    _heart: Option<Heart>,
     _file: File,
+}
+
+/// Where a folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Medium {
+    Local,
+    Network,
+}
+
+impl Medium {
+    fn of(dir: &Path) -> Self {
+        if network_file_system(dir).is_some() { Self::Network } else { Self::Local }
+    }
 }
 
 impl RunLock {
@@ -24,11 +41,31 @@ impl RunLock {
     /// # Errors
     /// [`RecordError::Locked`] where another holds it; else names the file.
     pub fn acquire(dir: &Path) -> Result<Self> {
+        Self::acquire_on(dir, Medium::of(dir))
+    }
+
+    /// As [`RunLock::acquire`], but waits for an owner that is soon done.
+    ///
+    /// # Errors
+    /// [`RecordError::Locked`] where another still holds it after `patience`; else names the file.
+    pub fn wait(dir: &Path, patience: Duration) -> Result<Self> {
+        let end = Instant::now() + patience;
+        loop {
+            match Self::acquire(dir) {
+                Err(RecordError::Locked { .. }) if Instant::now() < end => std::thread::sleep(PAUSE),
+                other => return other,
+            }
+        }
+    }
+
+    fn acquire_on(dir: &Path, medium: Medium) -> Result<Self> {
         let path = dir.join(FILE);
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(RecordError::io(&path, "open"))?;
         for _ in 0..TRIES {
             match file.try_lock() {
-                Ok(()) => return Ok(Self { _file: file }),
+                Ok(()) if medium == Medium::Local => return Ok(Self { _heart: None, _file: file }),
+                Ok(()) if Heartbeat::of_another_host(dir).is_some() => break,
+                Ok(()) => return Ok(Self { _heart: Some(Heart::start(dir)?), _file: file }),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
                 Err(TryLockError::Error(e)) => return Err(RecordError::io(&path, "lock")(e)),
             }
@@ -42,6 +79,13 @@ impl RunLock {
 /// # Errors
 /// Names the file, where the lock cannot be looked at.
 pub fn is_locked(dir: &Path) -> Result<bool> {
+    is_locked_on(dir, Medium::of(dir))
+}
+
+fn is_locked_on(dir: &Path, medium: Medium) -> Result<bool> {
+    if medium == Medium::Network && Heartbeat::of_another_host(dir).is_some() {
+        return Ok(true);
+    }
     let path = dir.join(FILE);
     let file = match File::open(&path) {
         Ok(file) => file,
@@ -132,6 +176,40 @@ mod tests {
         child.wait().unwrap();
         assert!(!is_locked(dir.path()).unwrap());
         RunLock::acquire(dir.path()).expect("the lock is free again");
+    }
+
+    #[test]
+    fn on_a_network_another_hosts_heartbeat_holds_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = RunLock::acquire_on(dir.path(), Medium::Network).unwrap();
+        let own = std::fs::read_to_string(dir.path().join("heartbeat.json")).unwrap();
+        drop(lock);
+        let beat: Heartbeat = serde_json::from_str(&own).unwrap();
+        let other = Heartbeat { host: format!("not-{}", beat.host), ..beat };
+        std::fs::write(dir.path().join("heartbeat.json"), serde_json::to_string(&other).unwrap()).unwrap();
+        assert!(is_locked_on(dir.path(), Medium::Network).unwrap());
+        assert!(!is_locked_on(dir.path(), Medium::Local).unwrap(), "control: the lock itself is free");
+        let error = RunLock::acquire_on(dir.path(), Medium::Network).unwrap_err();
+        assert!(matches!(error, RecordError::Locked { .. }), "{error}");
+        std::fs::write(
+            dir.path().join("heartbeat.json"),
+            serde_json::to_string(&Heartbeat { time: 1, ..other }).unwrap(),
+        )
+        .unwrap();
+        RunLock::acquire_on(dir.path(), Medium::Network).expect("that host is gone");
+    }
+
+    #[test]
+    fn an_owner_that_is_soon_done_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = RunLock::acquire(dir.path()).unwrap();
+        let error = RunLock::wait(dir.path(), Duration::ZERO).unwrap_err();
+        assert!(matches!(error, RecordError::Locked { .. }), "{error}");
+        std::thread::scope(|scope| {
+            scope.spawn(|| RunLock::wait(dir.path(), Duration::from_secs(60)).expect("it is freed in time"));
+            std::thread::sleep(Duration::from_millis(400));
+            drop(lock);
+        });
     }
 
     #[test]

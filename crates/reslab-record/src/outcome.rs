@@ -45,6 +45,28 @@ pub struct Done {
     pub num_classes: u64,
     /// The rate that drop path really had, where `subset` rounds it.
     pub effective_drop_rate: Option<f64>,
+    /// Micro-batches per batch, where memory ran out with those of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micro_batches: Option<u64>,
+}
+
+/// Smaller micro-batches than the config's, since memory ran out with those (micro_batches.json).
+///
+/// Everything random is drawn for the whole batch, so the experiment is the same but for rounding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MicroBatches {
+    /// Micro-batches per batch from now on.
+    pub accumulate: u64,
+}
+
+impl MicroBatches {
+    /// Twice as many as now, where the run's `train.batch` can be split so.
+    pub fn more(config: &toml::Table, now: Option<Self>) -> Option<Self> {
+        let number = |key: &str| u64::try_from(config.get("train")?.get(key)?.as_integer()?).ok();
+        let (batch, planned) = (number("batch")?, number("accumulate")?);
+        let accumulate = now.map_or(planned, |now| now.accumulate).checked_mul(2).filter(|n| *n > 0)?;
+        batch.is_multiple_of(accumulate).then_some(Self { accumulate })
+    }
 }
 
 /// Why a run failed. Divergence is none of these.
@@ -61,6 +83,22 @@ pub enum FailureClass {
     Hang,
     /// An error of the program.
     Bug,
+}
+
+/// libtorch's words without the C++ frames that it adds (they name addresses, not what to do) and without the words of
+/// the panic that brought them, in which line feeds stand escaped.
+pub fn without_frames(message: &str) -> String {
+    let ends = ["\nException raised from", "\\nException raised from", "\nframe #", "\\nframe #"];
+    let end = ends.iter().filter_map(|end| message.find(end)).min().unwrap_or(message.len());
+    let words = message[..end].trim_end();
+    words.strip_prefix("called `Result::unwrap()` on an `Err` value: Torch(\"").unwrap_or(words).to_owned()
+}
+
+impl FailureClass {
+    /// Whether the same run may well succeed when it is started again.
+    pub fn may_pass(self) -> bool {
+        matches!(self, Self::Killed | Self::Io | Self::Hang)
+    }
 }
 
 impl fmt::Display for FailureClass {
@@ -131,4 +169,32 @@ pub struct Env {
     pub seed: u64,
     /// Whether deterministic algorithms were asked for.
     pub deterministic: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_cut_and_words_are_kept() {
+        assert_eq!(without_frames("bad shape\nException raised from f at x.cpp:1\nframe #0"), "bad shape");
+        assert_eq!(without_frames("two\nlines"), "two\nlines");
+        let panic =
+            "called `Result::unwrap()` on an `Err` value: Torch(\"no memory\\nframe #0: f (0x7f)\\nframe #1\\n\")";
+        assert_eq!(without_frames(panic), "no memory");
+    }
+
+    #[test]
+    fn a_batch_is_split_further_as_long_as_it_divides() {
+        let config = |text: &str| format!("[train]\n{text}").parse::<toml::Table>().unwrap();
+        let more = |text: &str, now: Option<u64>| {
+            MicroBatches::more(&config(text), now.map(|accumulate| MicroBatches { accumulate })).map(|m| m.accumulate)
+        };
+        assert_eq!(more("batch = 12\naccumulate = 1", None), Some(2));
+        assert_eq!(more("batch = 12\naccumulate = 1", Some(2)), Some(4));
+        assert_eq!(more("batch = 12\naccumulate = 1", Some(4)), None);
+        assert_eq!(more("batch = 12\naccumulate = 6", None), Some(12));
+        assert_eq!(more("batch = 1\naccumulate = 1", None), None);
+        assert_eq!(more("batch = 12", None), None);
+    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::file::{self, write_atomic};
 use crate::table::{EvalWriter, LayerWriter, StepWriter};
-use crate::{Checkpoint, Done, Env, Failed, RecordError, Restored, Result, Timing};
+use crate::{Checkpoint, Done, Env, Failed, MicroBatches, RecordError, Restored, Result, Timing};
 
 /// The folder of one run. Every method that writes refuses to once `done.json` is there.
 #[derive(Debug, Clone)]
@@ -123,6 +123,22 @@ impl RunDir {
     /// Names the file.
     pub fn read_timing(&self) -> Result<Option<Timing>> {
         self.read_json("timing.json")
+    }
+
+    /// Writes micro_batches.json: how a batch is split from now on.
+    ///
+    /// # Errors
+    /// The run is finished, or the file cannot be written.
+    pub fn write_micro_batches(&self, split: &MicroBatches) -> Result<()> {
+        self.write_json("micro_batches.json", split)
+    }
+
+    /// Reads micro_batches.json; `None` where the config's own split holds.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_micro_batches(&self) -> Result<Option<MicroBatches>> {
+        self.read_json("micro_batches.json")
     }
 
     /// Writes `failed.json`.
@@ -250,6 +266,7 @@ mod tests {
             parameters: 12,
             num_classes: 10,
             effective_drop_rate: None,
+            micro_batches: None,
         }
     }
 

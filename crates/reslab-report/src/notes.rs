@@ -84,6 +84,14 @@ pub(crate) fn notes(sweep: &Sweep, rows: &[ArmRow], metrics: &[Metric]) -> Vec<S
         ),
     );
     list("Not trained", which(sweep, |f| f.not_trained, |run, _| run.label()));
+    list(
+        "Memory ran out: computed in smaller micro-batches, which round otherwise",
+        which(
+            sweep,
+            |f| f.done.micro_batches.is_some(),
+            |run, f| format!("{} ({} per batch)", run.label(), f.done.micro_batches.unwrap_or(1)),
+        ),
+    );
     for metric in metrics {
         let lacks = |f: &Finished| f.score(metric).is_none();
         list(&format!("Without {}", metric.name()), which(sweep, lacks, |run, _| run.label()));

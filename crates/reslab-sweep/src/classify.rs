@@ -5,8 +5,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::time::Duration;
 
-use reslab_record::{Failed, FailureClass, says_out_of_memory};
+use reslab_record::{Failed, FailureClass, says_out_of_memory, without_frames};
+
+use crate::span::span;
 
 /// Bytes of the end of a log that are looked at.
 const TAIL: u64 = 64 * 1024;
@@ -34,12 +37,18 @@ pub(crate) fn classify(status: ExitStatus, said: &str, last_step: Option<u64>) -
     } else {
         FailureClass::Bug
     };
-    let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<String> = said.lines().map(without_frames).filter(|line| !line.is_empty()).collect();
     let quote = lines[lines.len().saturating_sub(LINES)..].join("\n");
     let quote: String = quote.chars().take(LONGEST).collect();
     let how = ending(status);
     let message = if quote.is_empty() { how } else { format!("{how}\n{quote}") };
     Failed { class, message, last_step }
+}
+
+/// The failure of a child that was ended since nothing was heard of it for `limit`.
+pub(crate) fn hung(limit: Duration, last_step: Option<u64>) -> Failed {
+    let message = format!("nothing was heard of it for {}, so it was ended", span(limit.as_secs_f64()));
+    Failed { class: FailureClass::Hang, message, last_step }
 }
 
 fn ending(status: ExitStatus) -> String {

@@ -10,9 +10,10 @@ use reslab_record::{Failed, FailureClass, PlannedRun, Progress};
 use toml::Value;
 
 use crate::classify::classify;
-use crate::execute::Start;
 use crate::identity::canonical;
+use crate::job::Start;
 use crate::pool::{Happening, Pool, Slot};
+use crate::span::span;
 use crate::stop::Stop;
 
 /// Bytes of a probe's standard error that are read.
@@ -244,18 +245,6 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// A time for people: `45 s`, `12 min 30 s`, `1 h 5 min`.
-pub fn span(seconds: f64) -> String {
-    let whole = seconds.max(0.0).round() as u64;
-    match (whole / 3600, whole / 60 % 60, whole % 60) {
-        (0, 0, _) if seconds < 10.0 => format!("{:.1} s", seconds.max(0.0)),
-        (0, 0, s) => format!("{s} s"),
-        (0, min, 0) => format!("{min} min"),
-        (0, min, s) => format!("{min} min {s} s"),
-        (h, min, _) => format!("{h} h {min} min"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,12 +255,6 @@ mod tests {
         assert_eq!(laid_out(&[1.0, 1.0, 3.0], 2), 4.0);
         assert_eq!(laid_out(&[1.0, 2.0], 1), 3.0);
         assert_eq!(laid_out(&[], 2), 0.0);
-    }
-
-    #[test]
-    fn spans_read_well() {
-        let told = [0.04, 9.96, 45.2, 60.0, 750.0, 3900.0].map(span);
-        assert_eq!(told, ["0.0 s", "10.0 s", "45 s", "1 min", "12 min 30 s", "1 h 5 min"]);
     }
 
     #[test]

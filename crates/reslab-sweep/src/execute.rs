@@ -4,195 +4,47 @@
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use reslab_record::{Failed, FailureClass, Outcome, PlannedRun, Progress, RecordError, RunDir, RunState, run_state};
+use reslab_record::{Failed, FailureClass, Progress, RecordError, RunDir, RunState, run_state};
 
-use crate::classify::{classify, tail};
-use crate::pool::{Happening, Pool, Slot};
+use crate::classify::{classify, hung, tail};
+use crate::job::{EXIT_LOCKED, Event, Job, OnFailure, Retry, Skip, Start};
+use crate::pool::{Happening, Pool};
+use crate::remedy::remedy;
+use crate::state::{look, order};
 use crate::stop::Stop;
 use crate::summary::{FailedRun, Summary};
 
-/// Exit code of a child that found its run locked by another process, and wrote nothing.
-pub const EXIT_LOCKED: i32 = 75;
+/// How often runs that another process is at are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The command that computes a run on a slot.
-pub type Start<'a> = dyn Fn(&PlannedRun, &Slot) -> Command + 'a;
-
-/// What is to be executed, where and how.
-#[derive(Debug, Clone, Copy)]
-pub struct Job<'a> {
-    /// The sweep's folder.
-    pub sweep: &'a Path,
-    /// The runs, from the frozen plan.
-    pub runs: &'a [PlannedRun],
-    /// Devices, and how many runs each takes at once.
-    pub slots: &'a [Slot],
-    /// What a failure means for the other runs.
-    pub on_failure: OnFailure,
-    /// Which runs are started.
-    pub retry: Retry,
-}
-
-/// What a failed run means for the others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Nothing.
-    #[default]
-    GoOn,
-    /// They save and end, and no other is started.
-    StopAll,
-}
-
-/// Which runs are started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Retry {
-    /// All that are not done, but for failures that would come again (a bug, memory, a hang).
-    #[default]
-    Pending,
-    /// Only those that failed, for whatever reason.
-    FailedOnly,
-}
-
-/// What happens while a sweep runs.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A run's process was started.
-    Started {
-        /// The run.
-        run: &'a PlannedRun,
-        /// Where.
-        device: &'a str,
-    },
-    /// A run said something.
-    Progress {
-        /// The run.
-        run: &'a PlannedRun,
-        /// What.
-        progress: Progress,
-    },
-    /// A run has its result.
-    Finished {
-        /// The run.
-        run: &'a PlannedRun,
-        /// Which.
-        outcome: Outcome,
-    },
-    /// A run ended without a result.
-    Failed {
-        /// The run.
-        run: &'a PlannedRun,
-        /// Why.
-        failed: Failed,
-        /// Where all that it printed stands.
-        log: PathBuf,
-    },
-    /// A run was asked to stop; it goes on from its checkpoint next time.
-    Interrupted {
-        /// The run.
-        run: &'a PlannedRun,
-    },
-    /// A run is not started.
-    Skipped {
-        /// The run.
-        run: &'a PlannedRun,
-        /// Why.
-        why: Skip,
-    },
-    /// All runs were asked to save and end.
-    Stopping,
-}
-
-/// Why a run is not started.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Skip {
-    /// It is done; the outcome, where its record can be read.
-    Done(Option<Outcome>),
-    /// It failed before, in a way that would come again; or its result cannot be read.
-    Failed(Failed),
-    /// Another process is at it.
-    Elsewhere,
-    /// It did not fail, and only failed runs are asked for.
-    NotFailed,
-}
-
-/// The runs that [`execute`] would start now, in the order of the start: all arms of the first seed come first.
-pub fn pending(sweep: &Path, runs: &[PlannedRun], retry: Retry) -> Vec<PlannedRun> {
-    order(runs).into_iter().map(|i| &runs[i]).filter(|run| look(run, sweep, retry).is_none()).cloned().collect()
-}
-
-/// Starts what is to be started and comes back when nothing runs any more. `on_event` is called on this thread, and the
-/// children are told to end when this thread does.
+/// Starts what is to be started and comes back when nothing runs any more, here or in another process at the same runs:
+/// one that ends without a result is taken over. `on_event` is called on this thread, and the children are told to end
+/// when this thread does.
 pub fn execute(job: &Job<'_>, start: &Start<'_>, on_event: &mut dyn FnMut(Event<'_>), stop: &Stop) -> Summary {
     let began = Instant::now();
     let mut executor = Executor {
         job,
         pool: Pool::new(job.slots),
-        watched: job.runs.iter().map(|_| Watched::default()).collect(),
+        watched: vec![Watched::default(); job.runs.len()],
+        queue: VecDeque::new(),
+        elsewhere: Vec::new(),
+        looked: began,
         summary: Summary::default(),
         on_event,
         phase: Phase::Going,
     };
-    let queue = executor.queue();
-    executor.go(queue, start, stop);
+    executor.look_through(order(job.runs));
+    executor.go(start, stop);
     let mut summary = executor.summary;
+    summary.not_started = executor.queue.len();
+    summary.elsewhere = executor.elsewhere.len();
     summary.wall = began.elapsed();
     summary.signal = stop.signal();
     summary
-}
-
-/// Run numbers: by seed in order of appearance, then in plan order, so that a table has all its rows early.
-fn order(runs: &[PlannedRun]) -> Vec<usize> {
-    let mut seeds: Vec<u64> = Vec::new();
-    for run in runs {
-        if !seeds.contains(&run.seed) {
-            seeds.push(run.seed);
-        }
-    }
-    let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_by_key(|i| seeds.iter().position(|seed| *seed == runs[*i].seed));
-    order
-}
-
-/// Why a run is not to be started, from what is on disk.
-fn look(run: &PlannedRun, sweep: &Path, retry: Retry) -> Option<Skip> {
-    let dir = &run.dir(sweep);
-    let record = RunDir::open(dir).ok();
-    match run_state(dir).unwrap_or(RunState::Absent) {
-        RunState::Done => Some(done(run, dir)),
-        RunState::Running => Some(Skip::Elsewhere),
-        RunState::Failed if retry == Retry::Pending => {
-            let unreadable =
-                Failed { class: FailureClass::Bug, message: "failed.json cannot be read".to_owned(), last_step: None };
-            let failed = record.and_then(|r| r.read_failed().ok()?).unwrap_or(unreadable);
-            let comes_again = !matches!(failed.class, FailureClass::Killed | FailureClass::Io);
-            comes_again.then_some(Skip::Failed(failed))
-        }
-        RunState::Partial | RunState::Absent if retry == Retry::FailedOnly => Some(Skip::NotFailed),
-        RunState::Failed | RunState::Partial | RunState::Absent => None,
-    }
-}
-
-/// Whether a run has its result: a done.json that can be read and is its own.
-pub fn is_done(run: &PlannedRun, sweep: &Path) -> bool {
-    let dir = run.dir(sweep);
-    dir.join("done.json").exists() && matches!(done(run, &dir), Skip::Done(_))
-}
-
-/// The result in `dir`. A done.json that cannot be read, or is of another run, is none; and what is finished is never
-/// written again, so that only its owner can clear it away.
-fn done(run: &PlannedRun, dir: &Path) -> Skip {
-    let problem = match RunDir::open(dir).and_then(|record| record.read_done()) {
-        Ok(Some(done)) if done.id == run.id => return Skip::Done(Some(done.outcome)),
-        Ok(Some(done)) => format!("{}: its done.json is that of run {}", dir.display(), done.id),
-        // It was there a moment ago.
-        Ok(None) => return Skip::Done(None),
-        Err(error) => error.to_string(),
-    };
-    let message = format!("{problem}; move the run's folder away, and it is computed anew");
-    Skip::Failed(Failed { class: FailureClass::Io, message, last_step: None })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -204,43 +56,61 @@ enum Phase {
     Killed,
 }
 
+/// What is known of a run beside its record.
 #[derive(Clone, Copy, Default)]
 struct Watched {
     last_step: Option<u64>,
     log_start: u64,
+    /// When it was last heard of, since it was started.
+    heard: Option<Instant>,
+    /// It was ended since nothing was heard of it.
+    is_hung: bool,
+    /// How often it was started again after a failure that may pass.
+    retries: u32,
+    /// It failed within this call, and is to be started again.
+    is_again: bool,
+    /// Another process was seen at it.
+    was_elsewhere: bool,
 }
 
 struct Executor<'a, 'e> {
     job: &'a Job<'a>,
     pool: Pool<'a>,
     watched: Vec<Watched>,
+    /// Runs to start.
+    queue: VecDeque<usize>,
+    /// Runs that another process is at.
+    elsewhere: Vec<usize>,
+    /// When those were last looked at.
+    looked: Instant,
     summary: Summary,
     on_event: &'e mut dyn FnMut(Event<'_>),
     phase: Phase,
 }
 
 impl Executor<'_, '_> {
-    fn queue(&mut self) -> VecDeque<usize> {
-        let mut queue = VecDeque::new();
-        for index in order(self.job.runs) {
+    /// Puts runs where they belong: to be started, elsewhere, or told as skipped.
+    fn look_through(&mut self, runs: Vec<usize>) {
+        for index in runs {
             match look(&self.job.runs[index], self.job.sweep, self.job.retry) {
                 Some(why) => self.skip(index, why),
-                None => queue.push_back(index),
+                None => self.queue.push_back(index),
             }
         }
-        queue
     }
 
-    fn go(&mut self, mut queue: VecDeque<usize>, start: &Start<'_>, stop: &Stop) {
+    fn go(&mut self, start: &Start<'_>, stop: &Stop) {
         loop {
             self.heed(stop);
+            self.visit_elsewhere();
             while self.phase == Phase::Going
                 && let Some(place) = self.pool.free_place()
-                && let Some(index) = queue.pop_front()
+                && let Some(index) = self.queue.pop_front()
             {
                 self.start(index, place, start);
             }
-            if self.pool.is_idle() && (queue.is_empty() || self.phase != Phase::Going || !self.pool.has_places()) {
+            let nothing_left = self.queue.is_empty() && self.elsewhere.is_empty();
+            if self.pool.is_idle() && (nothing_left || self.phase != Phase::Going || !self.pool.has_places()) {
                 break;
             }
             for happening in self.pool.poll() {
@@ -249,8 +119,34 @@ impl Executor<'_, '_> {
                     Happening::Ended { task, status } => self.ended(task, status),
                 }
             }
+            self.end_hung();
         }
-        self.summary.not_started = queue.len();
+    }
+
+    /// Another process may have finished its runs, or died at them.
+    fn visit_elsewhere(&mut self) {
+        if self.phase != Phase::Going || self.elsewhere.is_empty() || self.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        let (held, free): (Vec<usize>, Vec<usize>) = self
+            .elsewhere
+            .drain(..)
+            .partition(|index| look(&self.job.runs[*index], self.job.sweep, self.job.retry) == Some(Skip::Elsewhere));
+        self.elsewhere = held;
+        self.look_through(free);
+    }
+
+    /// Ends the runs of which nothing was heard for too long. They can't save any more.
+    fn end_hung(&mut self) {
+        let Some(limit) = self.job.hang_after else { return };
+        for index in self.pool.tasks() {
+            let watched = &mut self.watched[index];
+            if !watched.is_hung && watched.heard.is_some_and(|heard| heard.elapsed() > limit) {
+                watched.is_hung = true;
+                self.pool.kill(index);
+            }
+        }
     }
 
     /// Passes a wish to stop on to the children, once per press.
@@ -272,7 +168,8 @@ impl Executor<'_, '_> {
 
     fn start(&mut self, index: usize, place: usize, start: &Start<'_>) {
         // Another sweep may have been at it since the queue was made.
-        if let Some(why) = look(&self.job.runs[index], self.job.sweep, self.job.retry) {
+        let retry = if self.watched[index].is_again { Retry::Pending } else { self.job.retry };
+        if let Some(why) = look(&self.job.runs[index], self.job.sweep, retry) {
             return self.skip(index, why);
         }
         let (run, slot) = (&self.job.runs[index], self.pool.slot(place));
@@ -293,13 +190,17 @@ impl Executor<'_, '_> {
         let path = dir.log_path();
         let open = OpenOptions::new().create(true).append(true).open(&path);
         let log = open.map_err(|source| RecordError::Io { path, action: "open", source })?;
-        self.watched[index] = Watched { last_step: None, log_start: log.metadata().map_or(0, |m| m.len()) };
+        let log_start = log.metadata().map_or(0, |m| m.len());
+        let Watched { retries, was_elsewhere, .. } = self.watched[index];
+        self.watched[index] =
+            Watched { log_start, heard: Some(Instant::now()), retries, was_elsewhere, ..Watched::default() };
         command.stderr(log);
         Ok(command)
     }
 
     fn line(&mut self, index: usize, line: &str) {
         let run = &self.job.runs[index];
+        self.watched[index].heard = Some(Instant::now());
         let Some(progress) = Progress::from_line(line) else {
             // Words of a library: for the log. Where that is closed, because the run is done, they are dropped.
             let _ = RunDir::open(&self.dir(index)).and_then(|dir| dir.log(line));
@@ -322,7 +223,7 @@ impl Executor<'_, '_> {
             return (self.on_event)(Event::Finished { run, outcome: done.outcome });
         }
         if let Some(failed) = failed {
-            return self.fail(index, failed);
+            return self.failed(index, failed);
         }
         if self.phase != Phase::Going {
             self.summary.interrupted += 1;
@@ -331,13 +232,31 @@ impl Executor<'_, '_> {
         if status.code() == Some(EXIT_LOCKED) || matches!(run_state(&path), Ok(RunState::Running)) {
             return self.skip(index, Skip::Elsewhere);
         }
-        let Watched { last_step, log_start } = self.watched[index];
-        let failed = classify(status, &tail(&path.join("log.txt"), log_start), last_step);
+        let Watched { last_step, log_start, is_hung, .. } = self.watched[index];
+        let failed = match self.job.hang_after.filter(|_| is_hung) {
+            Some(limit) => hung(limit, last_step),
+            None => classify(status, &tail(&path.join("log.txt"), log_start), last_step),
+        };
         if let Ok(dir) = record {
             // On a full disk not even this can be written: it is still told, and the run counts as broken off.
             let _ = dir.write_failed(&failed);
         }
-        self.fail(index, failed);
+        self.failed(index, failed);
+    }
+
+    /// A run failed: it is started again where that may help.
+    fn failed(&mut self, index: usize, failed: Failed) {
+        let run = &self.job.runs[index];
+        let remedy = match self.phase {
+            Phase::Going => remedy(self.job, run, &failed, self.watched[index].retries),
+            Phase::Stopping | Phase::Killed => None,
+        };
+        let Some(remedy) = remedy else { return self.fail(index, failed) };
+        let watched = &mut self.watched[index];
+        watched.retries += u32::from(failed.class.may_pass());
+        watched.is_again = true;
+        self.queue.push_front(index);
+        (self.on_event)(Event::Again { run, failed, remedy });
     }
 
     fn fail(&mut self, index: usize, failed: Failed) {
@@ -353,11 +272,15 @@ impl Executor<'_, '_> {
     fn skip(&mut self, index: usize, why: Skip) {
         let run = &self.job.runs[index];
         match &why {
+            Skip::Done(_) if self.watched[index].was_elsewhere => self.summary.done_elsewhere += 1,
             Skip::Done(_) => self.summary.done_before += 1,
             Skip::Failed(failed) => {
                 self.summary.failed.push(FailedRun::new(run, failed, &self.dir(index).join("log.txt")));
             }
-            Skip::Elsewhere => self.summary.elsewhere += 1,
+            Skip::Elsewhere => {
+                self.watched[index].was_elsewhere = true;
+                self.elsewhere.push(index);
+            }
             Skip::NotFailed => self.summary.not_asked += 1,
         }
         (self.on_event)(Event::Skipped { run, why });

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use reslab_record::{Plan, PlannedRun, RecordError, RunLock};
+
+/// How long another process that writes the plan is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A plan as it stands on disk now, and what it changed there.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +34,7 @@ pub fn freeze(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
         action: "create the folder",
         source,
     })?;
-    let _lock = RunLock::acquire(sweep)?;
+    let _lock = RunLock::wait(sweep, PATIENCE)?;
     let old = if Plan::path(sweep).exists() { Some(Plan::read(sweep)?) } else { None };
     let mut plan = plan.clone();
     let folders = folders(sweep);

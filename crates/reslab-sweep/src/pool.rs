@@ -46,6 +46,18 @@ struct Running {
     ended: Option<(ExitStatus, Instant)>,
 }
 
+impl Running {
+    /// To its whole process group, as long as it is not reaped.
+    fn signal(&self, signal: i32) {
+        if self.ended.is_some() {
+            return;
+        }
+        let group = self.child.id() as libc::pid_t;
+        // SAFETY: plain system call. The child is not reaped yet, so the number is still its own.
+        unsafe { libc::kill(-group, signal) };
+    }
+}
+
 /// The children that run now, each on a place of a slot.
 pub(crate) struct Pool<'a> {
     places: Vec<&'a Slot>,
@@ -96,10 +108,18 @@ impl<'a> Pool<'a> {
 
     /// Sends a signal to every child and what it started.
     pub(crate) fn signal(&self, signal: i32) {
-        for running in self.running.iter().filter(|r| r.ended.is_none()) {
-            let group = running.child.id() as libc::pid_t;
-            // SAFETY: plain system call. The child is not reaped yet, so the number is still its own.
-            unsafe { libc::kill(-group, signal) };
+        self.running.iter().for_each(|running| running.signal(signal));
+    }
+
+    /// The tasks that run now.
+    pub(crate) fn tasks(&self) -> Vec<usize> {
+        self.running.iter().filter(|r| r.ended.is_none()).map(|r| r.task).collect()
+    }
+
+    /// Ends a task and what it started, at once.
+    pub(crate) fn kill(&self, task: usize) {
+        for running in self.running.iter().filter(|r| r.task == task) {
+            running.signal(libc::SIGKILL);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reslab_record::{Failed, Outcome, PlannedRun};
 
-use crate::estimate::span;
+use crate::span::span;
 
 /// How many runs ended how, in one call.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Summary {
     pub non_finite: usize,
     /// Runs that were done before.
     pub done_before: usize,
+    /// Runs that another process finished meanwhile.
+    pub done_elsewhere: usize,
     /// Runs that have failed, now or before.
     pub failed: Vec<FailedRun>,
     /// Runs that another process is at.
@@ -70,7 +72,12 @@ impl Summary {
 
     /// Whether there was nothing to do, because all runs are done.
     pub fn all_done_before(&self) -> bool {
-        let open = self.finished + self.non_finite + self.failed.len() + self.elsewhere + self.interrupted;
+        let open = self.finished
+            + self.non_finite
+            + self.done_elsewhere
+            + self.failed.len()
+            + self.elsewhere
+            + self.interrupted;
         self.done_before > 0 && open + self.not_started + self.not_asked == 0
     }
 }
@@ -81,6 +88,7 @@ impl fmt::Display for Summary {
             (self.finished, "finished"),
             (self.non_finite, "ended non-finite"),
             (self.done_before, "done before"),
+            (self.done_elsewhere, "done by another process"),
             (self.failed.len(), "failed"),
             (self.elsewhere, "running elsewhere"),
             (self.interrupted, "interrupted"),

@@ -4,6 +4,8 @@ use reslab_config::{ConfigError, require};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::interval::Interval;
+
 /// The table `[train]`: how long, how much at once, and what is recorded on the way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,8 +30,8 @@ pub struct TrainConfig {
     pub eval_every: u64,
     /// Optimizer steps between two rows per layer in layers.csv. 0: none.
     pub telemetry_every: u64,
-    /// Optimizer steps between two checkpoints. 0: only when the run is interrupted.
-    pub checkpoint_every: u64,
+    /// Optimizer steps between two checkpoints, or a time such as `"10 min"`. 0: only when the run is interrupted.
+    pub checkpoint_every: Interval,
     /// Decay d of the moving average of the weights, min(d, (1+t)/(10+t)) at step t. 0: no average.
     pub ema_decay: f64,
     /// Which weights the run's figures are of: those after the last step, or those of the best validation accuracy seen.

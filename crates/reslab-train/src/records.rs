@@ -210,6 +210,7 @@ impl<'a> Records<'a> {
             parameters: learner.num_parameters(),
             num_classes: config.input().classes as u64,
             effective_drop_rate: (config.drop_path.rate > 0.0).then_some(rate),
+            micro_batches: config.micro_batches,
         })?;
         Ok(())
     }

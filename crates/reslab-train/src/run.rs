@@ -1,6 +1,7 @@
 //! One run, from its first line to done.json.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use reslab_record::{Outcome, Progress, Split, Weights};
 
@@ -46,6 +47,7 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
 
     // ---- steps
     let every = |interval: u64, step: u64| interval > 0 && step.is_multiple_of(interval);
+    let mut saved = Instant::now();
     for step in start..config.steps() {
         if stop.load(Ordering::Relaxed) {
             save(job, &learner, &best, step, &mut records)?;
@@ -64,8 +66,9 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         if every(config.train.eval_every, done) && done < config.steps() {
             validate(&learner, step, &mut best, &mut records, progress)?;
         }
-        if every(config.train.checkpoint_every, done) && done < config.steps() {
+        if config.train.checkpoint_every.is_due(done, saved.elapsed()) && done < config.steps() {
             save(job, &learner, &best, done, &mut records)?;
+            saved = Instant::now();
             progress(&Progress::Checkpoint { step: done });
         }
     }

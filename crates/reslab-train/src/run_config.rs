@@ -22,6 +22,8 @@ pub struct RunConfig {
     pub(crate) drop_path: DropPathConfig,
     pub(crate) shape: DataShape,
     steps: u64,
+    /// Micro-batches per batch, where they are not those of the table.
+    pub(crate) micro_batches: Option<u64>,
 }
 
 /// What is known about a run's network before any of it is computed.
@@ -66,7 +68,7 @@ impl RunConfig {
         }
         let shape = reslab_data::shape(&data.dataset).map_err(|e| vec![e])?;
         let steps = steps(&train, &data).map_err(|e| vec![e])?;
-        let config = Self { data, model, train, optim, strategy, drop_path, shape, steps };
+        let config = Self { data, model, train, optim, strategy, drop_path, shape, steps, micro_batches: None };
         let strategy = config.strategy.as_ref();
         let joined = config.model.placement(strategy);
         let together = [
@@ -88,6 +90,21 @@ impl RunConfig {
     /// Images per optimizer step.
     pub fn batch(&self) -> i64 {
         self.train.batch
+    }
+
+    /// Splits every batch into this many micro-batches, whatever its table says: draws are made for the whole batch, so
+    /// the experiment stays the same but for rounding.
+    ///
+    /// # Errors
+    /// `train.batch` can't be split so.
+    pub fn split_batch(&mut self, micro_batches: u64) -> Result<(), ConfigError> {
+        let parts = i64::try_from(micro_batches).unwrap_or(0);
+        require(parts >= 1 && self.train.batch % parts == 0, "train.batch", || {
+            format!("{} images can't be split into {micro_batches} micro-batches", self.train.batch)
+        })?;
+        self.train.accumulate = parts;
+        self.micro_batches = Some(micro_batches);
+        Ok(())
     }
 
     /// Whether the run can be computed on `device_kind` (`cpu` or `cuda`).

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use reslab_fetch::Sources;
 use reslab_record::{
     Done, Failed, FailureClass, Outcome, PlannedRun, Progress, RecordError, RunDir, RunLock, says_out_of_memory,
+    without_frames,
 };
 use reslab_residual::Registry;
 use reslab_torch::{keep_freed_memory, open_device, set_threads};
@@ -93,7 +94,11 @@ pub(crate) fn execute(
         progress(event);
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| -> Result<Ended> {
-        let config = config_of(run, registry)?;
+        let mut config = config_of(run, registry)?;
+        if let Some(split) = dir.read_micro_batches()? {
+            config.split_batch(split.accumulate)?;
+            dir.log(&format!("memory ran out before: {} micro-batches per batch", split.accumulate))?;
+        }
         let job = job(run, &config, site)?;
         Ok(reslab_train::train(&job, &mut heard, &STOPPING)?)
     }));
@@ -128,20 +133,9 @@ fn class_of_panic(panic: &(dyn std::any::Any + Send)) -> (FailureClass, String) 
     (if says_out_of_memory(&text) { FailureClass::OutOfMemory } else { FailureClass::Bug }, text)
 }
 
-/// libtorch's words without the C++ frames that it adds: they name addresses, not what to do.
-fn without_frames(message: &str) -> String {
-    message.split("\nException raised from").next().unwrap_or(message).trim_end().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn frames_are_cut_and_words_are_kept() {
-        assert_eq!(without_frames("bad shape\nException raised from f at x.cpp:1\nframe #0"), "bad shape");
-        assert_eq!(without_frames("two\nlines"), "two\nlines");
-    }
 
     #[test]
     fn a_panic_is_a_lack_of_memory_only_if_libtorch_says_so() {

@@ -141,6 +141,16 @@ impl Watch {
         self.update_sweep();
     }
 
+    /// A run's process has ended, and another is going to take its place.
+    pub(crate) fn again(&mut self, id: &str, words: &str) {
+        let Some(run) = self.runs.get_mut(id) else { return };
+        if let Some(bar) = run.bar.take() {
+            bar.finish_and_clear();
+        }
+        let label = run.label.clone();
+        self.note(&format!("{label}: {words}"));
+    }
+
     /// A line above the bars.
     pub(crate) fn note(&self, text: &str) {
         match &self.view {

@@ -129,6 +129,7 @@ impl Fake {
             parameters: run.parameters,
             num_classes: 10,
             effective_drop_rate: None,
+            micro_batches: None,
         })
         .unwrap();
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use reslab_config::ConfigError;
 use reslab_record::{Done, Outcome, Plan, PlannedRun};
@@ -162,6 +163,7 @@ pub fn shell(sweep: &Path, run: &PlannedRun, script: &str) -> Command {
         parameters: run.parameters,
         num_classes: 10,
         effective_drop_rate: None,
+        micro_batches: None,
     };
     let lead = "done_now() { echo \"$DONE\" > $DIR/done.tmp; mv $DIR/done.tmp $DIR/done.json; }\n";
     let mut command = Command::new("/bin/sh");
@@ -190,6 +192,8 @@ pub struct How<'a> {
     pub jobs: usize,
     pub on_failure: OnFailure,
     pub retry: Retry,
+    pub retries: u32,
+    pub hang_after: Option<Duration>,
     pub stop: &'a Stop,
     /// Called after every event, with what was told so far.
     pub then: &'a dyn Fn(&Told),
@@ -199,14 +203,30 @@ pub static NEVER: Stop = Stop::new();
 
 impl Default for How<'_> {
     fn default() -> Self {
-        Self { jobs: 2, on_failure: OnFailure::GoOn, retry: Retry::Pending, stop: &NEVER, then: &|_| {} }
+        Self {
+            jobs: 2,
+            on_failure: OnFailure::GoOn,
+            retry: Retry::Pending,
+            retries: 0,
+            hang_after: None,
+            stop: &NEVER,
+            then: &|_| {},
+        }
     }
 }
 
 /// Runs a plan with one script for all runs.
 pub fn go(sweep: &Path, plan: &Plan, script: &str, how: &How<'_>) -> (Summary, Told) {
     let slots = [Slot { device: "cpu".into(), jobs: how.jobs }];
-    let job = Job { sweep, runs: &plan.runs, slots: &slots, on_failure: how.on_failure, retry: how.retry };
+    let job = Job {
+        sweep,
+        runs: &plan.runs,
+        slots: &slots,
+        on_failure: how.on_failure,
+        retry: how.retry,
+        retries: how.retries,
+        hang_after: how.hang_after,
+    };
     let told = Mutex::new(Told::default());
     let mut on_event = |event: Event<'_>| {
         let mut told = told.lock().unwrap();
@@ -220,6 +240,7 @@ pub fn go(sweep: &Path, plan: &Plan, script: &str, how: &How<'_>) -> (Summary, T
                 told.failed.push(failed.clone());
                 format!("failed {} {}", of(run), failed.class)
             }
+            Event::Again { run, failed, remedy } => format!("again {} {} {remedy:?}", of(run), failed.class),
             Event::Interrupted { run } => format!("interrupted {}", of(run)),
             Event::Skipped { run, why } => format!("skipped {} {why:?}", of(run)),
             Event::Stopping => "stopping".to_owned(),

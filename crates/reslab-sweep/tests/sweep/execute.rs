@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use reslab_record::{Failed, FailureClass, RunDir, RunLock, RunState, run_state};
+use reslab_record::{Failed, FailureClass, RunDir};
 use reslab_sweep::{OnFailure, Retry, pending};
 
 use crate::common::*;
@@ -159,23 +159,6 @@ fn one_failure_stops_nothing_but_with_fail_fast_everything() {
 }
 
 #[test]
-fn a_run_that_another_process_is_at_counts_as_running_elsewhere() {
-    let out = tempfile::tempdir().unwrap();
-    let plan = tiny_plan(2, "[0]");
-    let dir = plan.runs[0].dir(out.path());
-    fs::create_dir_all(&dir).unwrap();
-    let lock = RunLock::acquire(&dir).unwrap();
-    assert_eq!(run_state(&dir).unwrap(), RunState::Running);
-    let (summary, told) = go(out.path(), &plan, "done_now", &How::default());
-    assert_eq!((summary.elsewhere, summary.finished, summary.exit_code()), (1, 1, 0));
-    assert_eq!(told.count("skipped a 0 Elsewhere"), 1);
-    drop(lock);
-    let (summary, told) = go(out.path(), &plan, "exit 75", &How::default());
-    assert_eq!(summary.elsewhere, 1, "a child that lost the race for the lock: {:?}", told.lines);
-    assert!(!dir.join("failed.json").exists());
-}
-
-#[test]
 fn all_jobs_are_used_and_no_more() {
     let out = tempfile::tempdir().unwrap();
     let plan = tiny_plan(6, "[0]");
@@ -220,6 +203,8 @@ fn a_program_that_cannot_be_started_is_a_failure_that_says_why() {
         slots: &slots,
         on_failure: OnFailure::GoOn,
         retry: Retry::Pending,
+        retries: 2,
+        hang_after: None,
     };
     let start = |_: &reslab_record::PlannedRun, _: &reslab_sweep::Slot| std::process::Command::new("/nowhere/reslab");
     let summary = reslab_sweep::execute(&job, &start, &mut |_| {}, &NEVER);

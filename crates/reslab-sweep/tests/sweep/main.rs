@@ -1,6 +1,7 @@
 //! The crate from outside: sweep files in temporary folders, a fake check in the place of the model, shell scripts in the
 //! place of runs.
 
+mod again;
 mod common;
 mod configs;
 mod estimate;
@@ -9,5 +10,6 @@ mod freeze;
 mod identity;
 mod names;
 mod plan;
+mod prune;
 mod refusals;
 mod stop;

@@ -10,15 +10,17 @@ use crate::probing::{run_command, slots};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
 use crate::tables::{print_table, refresh_tables};
-use crate::terminal::{note, say, warn};
+use crate::terminal::{bytes, note, say, warn};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
-use reslab_record::{Plan, PlannedRun};
+use reslab_record::{Failed, Plan, PlannedRun, RunState, network_file_system, run_state};
 use reslab_residual::Registry;
 use reslab_sweep::{
-    Estimate, Event, Job, OnFailure, Retry, Skip, Slot, Summary, execute, filter, freeze, is_done, pending,
+    Estimate, Event, Job, OnFailure, Remedy, Retry, Skip, Slot, Summary, delete, execute, filter, freeze, is_done,
+    leftovers, pending,
 };
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Arguments of `sweep`.
 #[derive(Debug, clap::Args)]
@@ -44,6 +46,18 @@ pub(crate) struct Arguments {
     /// Start only runs that failed, whatever the reason
     #[arg(long)]
     retry_failed: bool,
+    /// How often a run that was killed, hung, or met an I/O error is started again from its checkpoint
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    retries: u32,
+    /// Seconds after which a run of which nothing is heard counts as hung and is ended; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    hang_after: u64,
+    /// List the folders of runs that the plan no longer has, and start nothing; with --yes they are deleted
+    #[arg(long)]
+    prune: bool,
+    /// With --prune: delete what is listed
+    #[arg(long, requires = "prune")]
+    yes: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
@@ -55,6 +69,9 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let dir = planned.folder(arguments.out.as_deref());
     if arguments.dry_run {
         return dry_run(&planned, &runs, &dir, arguments, registry);
+    }
+    if arguments.prune {
+        return prune(&planned, &dir, arguments.yes);
     }
     if let Some(exit) = all_done(&planned, &runs, &dir)? {
         return Ok(exit);
@@ -69,6 +86,13 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let runs = filter(&frozen.plan, &arguments.selection.arm, &arguments.selection.seeds)
         .map_err(|errors| Usage::all(errors.0))?;
     tell_changes(&frozen, &dir);
+    if let Some(kind) = network_file_system(&dir) {
+        warn(format_args!(
+            "{}: on {kind}, where other hosts may not see locks; runs leave a heartbeat instead, so that one whose host \
+             died is taken up again after 3 minutes",
+            dir.display()
+        ));
+    }
     // ---- estimate, runs, table
     let sweep = Sweep { dir: &dir, runs: &runs, slots: arguments.slots(&planned), arguments };
     sweep.go(registry)
@@ -131,6 +155,37 @@ fn says_the_same(old: &Plan, new: &Plan) -> bool {
     runs(old) == runs(new) && asks(old) == asks(new)
 }
 
+/// What is said of a run that is started again.
+fn again(failed: &Failed, remedy: Remedy) -> String {
+    let first = failed.message.lines().next().unwrap_or_default();
+    let what = match remedy {
+        Remedy::Retry { number, of } => format!("it goes on from its checkpoint (retry {number} of {of})"),
+        Remedy::Accumulate { micro_batches } => {
+            format!("it goes on with {micro_batches} micro-batches per batch, and the table says so")
+        }
+    };
+    format!("{}: {first}; {what}", failed.class)
+}
+
+/// Lists run folders that the plan no longer has, and deletes them when that was asked for.
+fn prune(planned: &Planned, dir: &Path, yes: bool) -> Result<Exit> {
+    let frozen = freeze(&planned.plan, dir)?;
+    tell_changes(&frozen, dir);
+    let leftovers = leftovers(&frozen.plan, dir)?;
+    for leftover in &leftovers {
+        say(format_args!("{}  {}  {}", leftover.path.display(), bytes(leftover.bytes), leftover.state));
+    }
+    match (leftovers.len(), yes) {
+        (0, _) => note(format_args!("{}: every run's folder belongs to the plan", dir.display())),
+        (n, false) => note(format_args!("{n} folders are not in the plan; --prune --yes deletes them")),
+        (_, true) => {
+            let deleted = delete(&leftovers, dir)?;
+            note(format_args!("{deleted} folders deleted"));
+        }
+    }
+    Ok(Exit::Done)
+}
+
 /// Names of the data sets of these runs, each once.
 pub(crate) fn datasets(runs: &[PlannedRun]) -> Vec<String> {
     let mut names: Vec<String> =
@@ -188,11 +243,17 @@ impl Sweep<'_> {
             slots: &self.slots,
             on_failure: if self.arguments.fail_fast { OnFailure::StopAll } else { OnFailure::GoOn },
             retry: self.arguments.retry(),
+            retries: self.arguments.retries,
+            hang_after: (self.arguments.hang_after > 0).then(|| Duration::from_secs(self.arguments.hang_after)),
         };
-        let mut watch = Watch::new(todo.iter().enumerate().map(|(index, run)| {
+        let planned = todo.iter().enumerate().map(|(index, run)| {
             let seconds = estimate.and_then(|estimate| estimate.run_seconds.get(index).copied().flatten());
             (run.id.clone(), label(run), seconds.unwrap_or(1.0))
-        }));
+        });
+        // They may have to be taken over.
+        let is_elsewhere = |run: &&PlannedRun| matches!(run_state(&run.dir(self.dir)), Ok(RunState::Running));
+        let elsewhere = self.runs.iter().filter(is_elsewhere).map(|run| (run.id.clone(), label(run), 1.0));
+        let mut watch = Watch::new(elsewhere.chain(planned));
         let start = |run: &PlannedRun, slot: &Slot| run_command(self.dir, run, &slot.device, &self.arguments.data);
         let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch), &STOP);
         watch.close();
@@ -212,9 +273,14 @@ impl Sweep<'_> {
                 watch.ended(&run.id, &Ending::Failed(format!("{}: {first}; see {}", failed.class, log.display())));
                 refresh_tables(self.dir, watch);
             }
+            Event::Again { run, failed, remedy } => watch.again(&run.id, &again(failed, *remedy)),
             Event::Interrupted { run } => watch.ended(&run.id, &Ending::Stopped),
             Event::Skipped { run, why: Skip::Elsewhere } => {
-                watch.note(&format!("{}: another process is at it", label(run)));
+                watch.note(&format!("{}: another process is at it; waiting for it to end", label(run)));
+            }
+            // Only a run that another process was at can be done by now; for the others nothing changes.
+            Event::Skipped { run, why: Skip::Done(Some(outcome)) } => {
+                watch.ended(&run.id, &Ending::Done(*outcome));
             }
             Event::Skipped { run, why: Skip::Failed(failed) } => {
                 let first = failed.message.lines().next().unwrap_or_default();
