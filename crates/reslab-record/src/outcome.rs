@@ -139,6 +139,9 @@ pub struct Timing {
     pub images_per_s: f64,
     /// Peak memory: of the device's allocator, or the process's resident set on the CPU.
     pub peak_memory_bytes: u64,
+    /// Wall time of those that went into writing checkpoints.
+    #[serde(default)]
+    pub checkpoint_seconds: f64,
     /// Device: `cpu`, `cuda:0`.
     pub device: String,
     /// Threads of the run.

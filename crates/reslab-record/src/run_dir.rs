@@ -284,7 +284,14 @@ mod tests {
         run.write_env(&env).unwrap();
         assert_eq!(run.read_env().unwrap(), Some(env));
         let (device, threads) = ("cpu".to_owned(), 2);
-        let timing = Timing { seconds: 0.1, images_per_s: 1.0 / 3.0, peak_memory_bytes: 1 << 41, device, threads };
+        let timing = Timing {
+            seconds: 0.1,
+            images_per_s: 1.0 / 3.0,
+            peak_memory_bytes: 1 << 41,
+            checkpoint_seconds: 0.2,
+            device,
+            threads,
+        };
         run.write_timing(&timing).unwrap();
         assert_eq!(run.read_timing().unwrap(), Some(timing));
         let config: toml::Table = toml::from_str("[optim]\nlr = 3e-4\n[model]\ndepth = 4\n").unwrap();

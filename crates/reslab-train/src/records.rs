@@ -1,7 +1,7 @@
 //! What a run writes while it goes: rows, log lines, and the files at its end.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reslab_record::{
     Branch, Done, EvalRow, EvalWriter, LayerRow, LayerWriter, Outcome, Progress, RunDir, Split, StepRow, StepWriter,
@@ -30,6 +30,8 @@ pub(crate) struct Records<'a> {
     speeds: Vec<f64>,
     /// What earlier processes of this run took.
     earlier_seconds: f64,
+    /// Time that went into checkpoints, of earlier processes too.
+    checkpoint_seconds: f64,
     first_step: u64,
     metrics: BTreeMap<String, f64>,
 }
@@ -41,7 +43,7 @@ impl<'a> Records<'a> {
         dir.clear_failed()?;
         dir.write_config(&job.table)?;
         dir.write_env(&job.env)?;
-        let earlier_seconds = dir.read_timing().ok().flatten().map_or(0.0, |timing| timing.seconds);
+        let earlier = dir.read_timing().ok().flatten();
         let now = Instant::now();
         Ok(Self {
             job,
@@ -53,7 +55,8 @@ impl<'a> Records<'a> {
             started: now,
             resumed: now,
             speeds: Vec::new(),
-            earlier_seconds,
+            earlier_seconds: earlier.as_ref().map_or(0.0, |timing| timing.seconds),
+            checkpoint_seconds: earlier.as_ref().map_or(0.0, |timing| timing.checkpoint_seconds),
             first_step: 0,
             metrics: BTreeMap::new(),
         })
@@ -127,6 +130,12 @@ impl<'a> Records<'a> {
     /// What was done since the last step is no part of the next one's time.
     pub(crate) fn resume_steps(&mut self) {
         self.resumed = Instant::now();
+    }
+
+    /// A checkpoint was written, which took this long.
+    pub(crate) fn saved(&mut self, took: Duration) {
+        self.checkpoint_seconds += took.as_secs_f64();
+        self.resume_steps();
     }
 
     fn seconds_left(&self, step: u64) -> f64 {
@@ -222,6 +231,7 @@ impl<'a> Records<'a> {
             seconds: round(self.seconds()),
             images_per_s: round(speeds.get(speeds.len() / 2).copied().unwrap_or(0.0)),
             peak_memory_bytes: peak_memory(self.job.device),
+            checkpoint_seconds: round(self.checkpoint_seconds),
             device: self.job.env.device.clone(),
             threads: self.job.env.threads,
         }

@@ -1,6 +1,7 @@
 //! What of a run is saved in its checkpoint, and how it comes back.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use reslab_record::{Checkpoint, Dtype, NamedTensor, RunDir};
 use reslab_torch::tch::{Kind, Tensor};
@@ -73,6 +74,7 @@ pub(crate) fn save(
     step: u64,
     records: &mut Records,
 ) -> Result<(), TrainError> {
+    let began = Instant::now();
     records.sync()?;
     let mut tensors = Vec::new();
     let names = || learner.parameters.iter().map(|p| p.name.as_str());
@@ -91,7 +93,7 @@ pub(crate) fn save(
     let meta = BTreeMap::from([(BEST.to_owned(), best.to_text())]);
     let checkpoint = Checkpoint { step, config_hash: job.id.clone(), meta, tensors };
     RunDir::open(&job.dir)?.write_checkpoint(&checkpoint)?;
-    records.resume_steps();
+    records.saved(began.elapsed());
     Ok(())
 }
 

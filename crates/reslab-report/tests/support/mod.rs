@@ -117,7 +117,15 @@ impl Fake {
         }
         let (device, threads) = ("cpu".to_owned(), 1);
         let (images_per_s, peak_memory_bytes) = (self.images_per_s, 5 << 20);
-        dir.write_timing(&Timing { seconds: 12.34, images_per_s, peak_memory_bytes, device, threads }).unwrap();
+        dir.write_timing(&Timing {
+            seconds: 12.34,
+            images_per_s,
+            peak_memory_bytes,
+            checkpoint_seconds: 0.0,
+            device,
+            threads,
+        })
+        .unwrap();
         let metrics = [("val/top1", self.top1.0), ("test/top1", self.top1.1), ("test/loss", 0.7)];
         dir.write_done(&Done {
             id: run.id.clone(),
