@@ -1,0 +1,104 @@
+//! All plots of a sweep: drawn, and written into its folder.
+
+use reslab_record::write_atomic;
+use reslab_report::{Options, Sweep, Table, read_sweep, table};
+use std::path::Path;
+
+use crate::scene::Scene;
+use crate::study::Study;
+use crate::{PlotError, forest, layers, parallel, lines, raster, svg};
+
+/// One plot of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plot {
+    /// The name of its files, without ending: `loss`.
+    pub name: &'static str,
+    /// What it is headed.
+    pub title: String,
+    /// Itself.
+    pub svg: String,
+    /// The same in pixels.
+    pub png: Vec<u8>,
+}
+
+/// The plots of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plots {
+    /// Those that there are, in a fixed order.
+    pub drawn: Vec<Plot>,
+    /// Name of each that there is not, and why.
+    pub left_out: Vec<(&'static str, String)>,
+}
+
+type Draw = fn(&Study) -> Result<Scene, String>;
+
+/// Every plot, in the order in which they are best looked at.
+const ALL: [(&str, Draw); 12] = [
+    ("differences", forest::forest),
+    ("loss", |study| lines::loss(study).map(|figure| figure.draw())),
+    ("val_accuracy", |study| lines::accuracy(study).map(|figure| figure.draw())),
+    ("grad_norm", |study| lines::grad_norm(study).map(|figure| figure.draw())),
+    ("learning_rate", |study| lines::learning_rate(study).map(|figure| figure.draw())),
+    ("depth", |study| lines::depth(study).map(|figure| figure.draw())),
+    ("update_ratio", |study| layers::heat(study, layers::RATIO).map(|figure| figure.draw())),
+    ("gamma", |study| layers::heat(study, layers::GAMMA).map(|figure| figure.draw())),
+    ("residual_rms", |study| layers::residual_rms(study).map(|figure| figure.draw())),
+    ("gate_mean", |study| layers::heat(study, layers::GATE_MEAN).map(|figure| figure.draw())),
+    ("gate_saturated", |study| layers::heat(study, layers::GATE_SATURATED).map(|figure| figure.draw())),
+    ("cosine", |study| layers::heat(study, layers::COSINE).map(|figure| figure.draw())),
+];
+
+/// Draws every plot for which the records of the sweep's folder `dir` have the figures. `sweep` and `table` are what
+/// was read there. Equal records give equal bytes.
+///
+/// # Errors
+/// A plot is too large to be drawn.
+pub fn plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<Plots, PlotError> {
+    let study = Study::read(dir, sweep, table);
+    let mut plots = Plots { drawn: Vec::new(), left_out: Vec::new() };
+    for (name, result) in parallel::map(&ALL, |(name, draw)| (*name, finish(name, draw(&study)))) {
+        match result? {
+            Ok(plot) => plots.drawn.push(plot),
+            Err(reason) => plots.left_out.push((name, reason)),
+        }
+    }
+    Ok(plots)
+}
+
+fn finish(name: &'static str, scene: Result<Scene, String>) -> Result<Result<Plot, String>, PlotError> {
+    let scene = match scene {
+        Ok(scene) => scene,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    Ok(Ok(Plot { name, title: scene.title.clone(), svg: svg::svg(&scene)?, png: raster::png(&scene)? }))
+}
+
+/// Reads the records of the sweep's folder `dir` and writes `plots/<name>.svg` and `.png` there, each by rename. A plot
+/// of an earlier writing for which there are no figures any more is removed.
+///
+/// # Errors
+/// There is no plan that can be read, its metric or baseline is unknown, or a file cannot be written.
+pub fn write_plots(dir: &Path) -> Result<Plots, PlotError> {
+    let sweep = read_sweep(dir)?;
+    let table = table(&sweep, &Options::default())?;
+    let plots = plots(dir, &sweep, &table)?;
+    let folder = dir.join("plots");
+    let io = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| PlotError::Io { path, source }
+    };
+    std::fs::create_dir_all(&folder).map_err(io(&folder))?;
+    for plot in &plots.drawn {
+        write_atomic(&folder.join(format!("{}.svg", plot.name)), plot.svg.as_bytes())?;
+        write_atomic(&folder.join(format!("{}.png", plot.name)), &plot.png)?;
+    }
+    for (name, _) in &plots.left_out {
+        for path in ["svg", "png"].map(|ending| folder.join(format!("{name}.{ending}"))) {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&path)(error)),
+                _ => {}
+            }
+        }
+    }
+    Ok(plots)
+}
