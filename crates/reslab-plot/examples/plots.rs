@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = PathBuf::from(std::env::args().nth(1).ok_or("which folder?")?);
-    let plots = reslab_plot::write_plots(&dir)?;
+    let sweep = reslab_report::read_sweep(&dir)?;
+    let table = reslab_report::table(&sweep, &reslab_report::Options::default())?;
+    let plots = reslab_plot::write_plots(&dir, &sweep, &table)?;
     for plot in &plots.drawn {
         println!("{}: {} bytes of SVG, {} of PNG", plot.name, plot.svg.len(), plot.png.len());
     }

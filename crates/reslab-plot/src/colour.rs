@@ -19,15 +19,8 @@ pub(crate) const BLUE: Rgb = Rgb(0, 114, 178);
 pub(crate) const VERMILION: Rgb = Rgb(213, 94, 0);
 
 /// Okabe and Ito's colours without yellow, which is too light on white; dark and light ones alternate.
-const LINES: [Rgb; 7] = [
-    BLUE,
-    Rgb(230, 159, 0),
-    Rgb(0, 0, 0),
-    Rgb(86, 180, 233),
-    VERMILION,
-    Rgb(204, 121, 167),
-    Rgb(0, 158, 115),
-];
+const LINES: [Rgb; 7] =
+    [BLUE, Rgb(230, 159, 0), Rgb(0, 0, 0), Rgb(86, 180, 233), VERMILION, Rgb(204, 121, 167), Rgb(0, 158, 115)];
 
 /// The colour of the line with this number.
 pub(crate) fn line(index: usize) -> Rgb {

@@ -28,6 +28,8 @@ pub(crate) struct Curves {
     pub baseline: String,
     /// What the marks of [`Lines::events`] are.
     pub events: Option<(Mark, &'static str)>,
+    /// As in [`Figure::per_arm`].
+    pub per_arm: usize,
     pub arms: Vec<Lines>,
 }
 
@@ -86,8 +88,8 @@ impl Curves {
             notes.push(format!("Values above {cut:.2} stand at the upper edge."));
         }
         let keys = self.keys(&seeds, &labels, reference.is_some());
-        let y = Axis { title: self.y, scale };
-        Ok(Figure { title: self.title, about: self.about, keys, bar: None, x: self.x, y, panels, notes })
+        let (y, per_arm) = (Axis::new(self.y, scale), self.per_arm);
+        Ok(Figure { title: self.title, about: self.about, keys, bar: None, x: self.x, y, panels, per_arm, notes })
     }
 
     /// The labels of all lines, each once.
@@ -106,6 +108,8 @@ impl Curves {
         let together = all.clone().flat_map(|s| s.together.iter().flat_map(|p| [p.low, p.high]));
         let alone = all.flat_map(|s| s.alone.iter().flatten().map(|point| point.1));
         let events = self.arms.iter().flat_map(|arm| &arm.lines).flat_map(|line| line.events.iter().map(|p| p.1));
+        // A mark stands above its figure.
+        let events = events.map(|y| if self.log { 1.25 * y } else { y });
         let values: Vec<f64> = together.chain(alone).chain(events).collect();
         let cut = self.cut.filter(|cut| values.iter().any(|y| y > cut) && values.iter().any(|y| y <= cut));
         let shown = values.iter().copied().map(|y| cut.map_or(y, |cut| y.min(cut)));
@@ -115,7 +119,8 @@ impl Curves {
 
     /// The baseline's mean, to be compared with in every panel.
     fn reference(&self, seeds: &[Vec<Seeds>], labels: &[String]) -> Option<Vec<(f64, f64)>> {
-        let at = self.arms.iter().position(|arm| arm.is_baseline).filter(|_| labels.len() == 1 && self.arms.len() > 1)?;
+        let mut baselines = (0..self.arms.len()).filter(|at| self.arms[*at].is_baseline);
+        let at = baselines.next().filter(|_| baselines.next().is_none() && labels.len() == 1 && self.arms.len() > 1)?;
         let mean = thin(&seeds[at].first()?.together, MOST_POINTS);
         Some(mean.iter().map(|p| (p.x, p.mean)).collect()).filter(|line: &Vec<_>| !line.is_empty())
     }
@@ -152,8 +157,8 @@ impl Curves {
         for label in labels {
             let look = look(label, labels);
             let mark = Some(look.mark).filter(|_| is_marked);
-            let words = if label.is_empty() { "mean over n seeds".to_owned() } else { format!("{label}, mean over n seeds") };
-            keys.push(key(Sign::Line { stroke: look.stroke, mark }, &words));
+            let words = if label.is_empty() { "mean over n seeds" } else { label };
+            keys.push(key(Sign::Line { stroke: look.stroke, mark }, words));
         }
         let some = |holds: &dyn Fn(&Seeds) -> bool| seeds.iter().flatten().any(holds);
         if some(&|seeds| seeds.together.iter().any(|p| p.high > p.low)) {
@@ -164,7 +169,10 @@ impl Curves {
             keys.push(key(thin_line(SOFT), "single seeds, where not all are there"));
         }
         if has_reference {
-            keys.push(key(Sign::Line { stroke: REFERENCE_LINE, mark: None }, &format!("{} (baseline), mean", self.baseline)));
+            keys.push(key(
+                Sign::Line { stroke: REFERENCE_LINE, mark: None },
+                &format!("{} (baseline), mean", self.baseline),
+            ));
         }
         let lines = || self.arms.iter().flat_map(|arm| &arm.lines);
         if let Some((mark, words)) = self.events.filter(|_| lines().any(|line| !line.events.is_empty())) {

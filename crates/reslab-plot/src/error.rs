@@ -5,9 +5,6 @@ use std::path::PathBuf;
 /// Why plots could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PlotError {
-    /// There is no table of the sweep.
-    #[error(transparent)]
-    Report(#[from] reslab_report::ReportError),
     /// A file could not be written.
     #[error(transparent)]
     Record(#[from] reslab_record::RecordError),

@@ -3,7 +3,7 @@
 use crate::colour::{self, GRID, INK, Rgb, SOFT};
 use crate::font::{self, Weight, wrap};
 use crate::panel;
-use crate::scale::Scale;
+use crate::scale::{Scale, Tick};
 use crate::scene::{Anchor, Area, Mark, Pixels, Scene, Stroke};
 
 /// Space around everything.
@@ -14,8 +14,10 @@ const STRIP_HEAD: f64 = 13.0;
 /// Between panels.
 const GAP: f64 = 12.0;
 /// Room for the y axis: its title and its labels.
-const LEFT: f64 = 62.0;
-const TITLE: f64 = 16.0;
+const LEFT: f64 = 56.0;
+pub(crate) const TITLE: f64 = 16.0;
+/// Room for the sweep's name beside the title.
+pub(crate) const SUBJECT: f64 = 180.0;
 const TEXT: f64 = 11.0;
 /// The smallest text.
 pub(crate) const SMALL: f64 = 10.0;
@@ -31,6 +33,8 @@ pub(crate) struct Figure {
     pub x: Axis,
     pub y: Axis,
     pub panels: Vec<Panel>,
+    /// Panels of one arm, where every arm has so many: they stand in a row of their own.
+    pub per_arm: usize,
     /// What must be known of these figures.
     pub notes: Vec<String>,
 }
@@ -40,6 +44,19 @@ pub(crate) struct Figure {
 pub(crate) struct Axis {
     pub title: String,
     pub scale: Scale,
+    /// What is marked; empty: round figures.
+    pub marked: Vec<Tick>,
+}
+
+impl Axis {
+    pub fn new(title: impl Into<String>, scale: Scale) -> Self {
+        Self { title: title.into(), scale, marked: Vec::new() }
+    }
+
+    /// At most about `most` ticks.
+    pub fn ticks(&self, most: usize) -> Vec<Tick> {
+        if self.marked.is_empty() { self.scale.ticks(most) } else { self.marked.clone() }
+    }
 }
 
 /// A sign of the legend and its meaning.
@@ -88,9 +105,20 @@ pub(crate) enum Body {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Layer {
     /// x, lower end, upper end.
-    Band { points: Vec<(f64, f64, f64)>, colour: Rgb },
-    Line { points: Vec<(f64, f64)>, stroke: Stroke },
-    Marks { points: Vec<(f64, f64)>, mark: Mark, size: f64, colour: Rgb },
+    Band {
+        points: Vec<(f64, f64, f64)>,
+        colour: Rgb,
+    },
+    Line {
+        points: Vec<(f64, f64)>,
+        stroke: Stroke,
+    },
+    Marks {
+        points: Vec<(f64, f64)>,
+        mark: Mark,
+        size: f64,
+        colour: Rgb,
+    },
 }
 
 /// A heat map over a part of the axes.
@@ -117,6 +145,7 @@ impl Grid {
     fn new(figure: &Figure) -> Self {
         let panels = figure.panels.len();
         let columns = match panels {
+            _ if (2..=4).contains(&figure.per_arm) => figure.per_arm.min(panels),
             0..=3 => panels.max(1),
             4 => 2,
             5 | 6 | 9 => 3,
@@ -128,8 +157,15 @@ impl Grid {
             _ => 960.0,
         };
         let plot = (width - 2.0 * MARGIN - LEFT - GAP * (columns - 1) as f64) / columns as f64;
-        let shape = if columns == 1 { 0.55 } else { 0.72 };
-        Self { columns, width, plot: (plot, (plot * shape).round()), left: MARGIN + LEFT, top: 0.0, head: HEAD + figure.strip_head() }
+        let shape = if columns == 1 || panels > 3 * columns { 0.55 } else { 0.72 };
+        Self {
+            columns,
+            width,
+            plot: (plot, (plot * shape).round()),
+            left: MARGIN + LEFT,
+            top: 0.0,
+            head: HEAD + figure.strip_head(),
+        }
     }
 
     /// The plot area of a panel, below its head.
@@ -216,7 +252,7 @@ impl Figure {
 pub(crate) fn heading(scene: &mut Scene, title: &str, about: &str) -> f64 {
     let mut y = MARGIN + TITLE;
     let room = scene.width - 2.0 * MARGIN;
-    let size = font::fit(title, TITLE, Weight::Bold, room);
+    let size = font::fit(title, TITLE, Weight::Bold, room - SUBJECT);
     scene.text((MARGIN, y), title, size, Anchor::Start).bold();
     y += 4.0;
     for line in wrap(about, TEXT, room) {
@@ -265,7 +301,8 @@ fn draw_bar(scene: &mut Scene, bar: &Bar, top: f64) -> f64 {
         let Some(share) = bar.scale.at(tick.value) else { continue };
         let x = area.x + share * area.w;
         scene.line(vec![(x, area.bottom()), (x, area.bottom() + 3.0)], Stroke::solid(INK, 0.8));
-        scene.text((x, area.bottom() + 13.0), tick.label, SMALL, Anchor::Middle);
+        let half = font::width(&tick.label, SMALL, Weight::Regular) / 2.0;
+        scene.text((x.max(MARGIN + half), area.bottom() + 13.0), tick.label, SMALL, Anchor::Middle);
     }
     scene.text((area.right() + 14.0, area.bottom() - 1.5), &bar.title, TEXT, Anchor::Start);
     area.bottom() + 24.0

@@ -25,15 +25,22 @@ pub(crate) fn forest(study: &Study) -> Result<Scene, String> {
     let rows = rows(study);
     let metric = &study.table.metric;
     let factor = if metric.is_accuracy() { 100.0 } else { 1.0 };
-    let differences = || rows.iter().filter_map(|row| matches!(row, Row::Arm { .. }).then_some(row)).filter_map(Row::difference);
+    let differences =
+        || rows.iter().filter_map(|row| matches!(row, Row::Arm { .. }).then_some(row)).filter_map(Row::difference);
     let ends = differences().flat_map(|s| [Some(s.mean), s.low, s.high]).flatten().map(|x| x * factor);
     let scale = Scale::linear(ends.chain([0.0])).filter(|_| differences().next().is_some());
     let scale = scale.ok_or("no arm has a run that pairs with one of the baseline")?;
     let title = format!("Difference in {} to {}, paired by seed", metric.name(), study.table.baseline);
-    let mut scene =
-        Scene { width: WIDTH, height: 0.0, title: title.clone(), description: about(&rows, metric), shapes: Vec::new() };
+    let mut scene = Scene {
+        width: WIDTH,
+        height: 0.0,
+        title: title.clone(),
+        description: about(&rows, metric),
+        shapes: Vec::new(),
+    };
     let top = heading(&mut scene, &title, &about(&rows, metric)) + 4.0;
-    let names = rows.iter().map(Row::name).map(|name| font::width(name, TEXT, Weight::Bold)).fold(60.0, f64::max).min(330.0);
+    let names =
+        rows.iter().map(Row::name).map(|name| font::width(name, TEXT, Weight::Bold)).fold(60.0, f64::max).min(330.0);
     let left = MARGIN + names + 16.0;
     let area = Area { x: left, y: top, w: WIDTH - left - 190.0, h: ROW * rows.len() as f64 + 6.0 };
     axis(&mut scene, area, scale, &difference_unit(metric));
@@ -64,18 +71,35 @@ fn rows(study: &Study) -> Vec<Row> {
     let table = study.table;
     let mut rows = Vec::new();
     if let Some(selection) = &table.selection {
-        rows.push(Row::Group(format!("Each at its own best {} on {}", selection.keys.join(", "), selection.metric.name())));
+        rows.push(Row::Group(format!(
+            "Each at its own best {} on {}",
+            selection.keys.join(", "),
+            selection.metric.name()
+        )));
         for choice in selection.rows.iter().filter(|choice| !choice.is_baseline) {
-            let values: Vec<String> = choice.values.iter().map(|axis| format!("{}={}", axis.label, axis.value)).collect();
-            let name = if values.is_empty() { choice.arm.clone() } else { format!("{} at {}", choice.arm, values.join(", ")) };
+            let values: Vec<String> =
+                choice.values.iter().map(|axis| format!("{}={}", axis.label, axis.value)).collect();
+            let name =
+                if values.is_empty() { choice.arm.clone() } else { format!("{} at {}", choice.arm, values.join(", ")) };
             rows.push(Row::Arm { name, difference: choice.difference });
         }
-        rows.push(Row::Group("At the same point".to_owned()));
+        rows.push(Row::Group(format!("At the same {}", axes(study))));
     }
     for row in table.rows.iter().filter(|row| !row.is_baseline) {
         rows.push(Row::Arm { name: row.arm.clone(), difference: row.difference });
     }
     rows
+}
+
+/// The keys that pair an arm with the baseline.
+fn axes(study: &Study) -> String {
+    let mut keys: Vec<&str> = Vec::new();
+    for axis in study.table.rows.iter().flat_map(|row| &row.point) {
+        if !keys.contains(&axis.key.as_str()) {
+            keys.push(&axis.key);
+        }
+    }
+    keys.join(", ")
 }
 
 fn about(rows: &[Row], metric: &Metric) -> String {
@@ -146,7 +170,7 @@ fn draw_row(scene: &mut Scene, (area, scale, factor): (Area, Scale, f64), row: &
         }
     }
     if let Some(x) = place(summary.mean) {
-        scene.mark((x, y), Mark::Square, 3.8, BLUE);
+        scene.mark((x, y), Mark::Square, 3.2, BLUE);
     }
     scene.text((area.right() + 14.0, y + 4.0), figures(summary, factor), TEXT, Anchor::Start);
 }

@@ -15,7 +15,7 @@ const MOST_COLUMNS: usize = 60;
 /// The colour of a cell without a figure; the scale has the 255 before it.
 const NONE: u8 = 255;
 /// So many powers of ten below the largest figure the logarithmic scale of colours ends.
-const DECADES: i32 = 4;
+const DECADES: i32 = 3;
 
 /// What a heat map shows.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +93,9 @@ pub(crate) fn heat(study: &Study, heat: Heat) -> Result<Figure, String> {
     let mut panels = Vec::new();
     for (arm, map) in rows.iter().zip(&maps) {
         if map.n == 0 && heat.only_with.is_some() {
-            without.push(arm.name.clone());
+            if !without.contains(&arm.base) {
+                without.push(arm.base.clone());
+            }
             continue;
         }
         let body = if map.n == 0 {
@@ -106,11 +108,12 @@ pub(crate) fn heat(study: &Study, heat: Heat) -> Result<Figure, String> {
     let end = panels_end(&panels).unwrap_or(steps as f64);
     Ok(Figure {
         title: heat.title.to_owned(),
-        about: "Mean over n seeds. Across: training; up: from the first block to the last.".to_owned(),
+        about: "Mean over n seeds. To the right: training. Upward: from the first block to the last.".to_owned(),
         keys: Vec::new(),
         bar: Some(Bar { title: heat.bar.to_owned(), scale }),
-        x: Axis { title: "optimizer step".to_owned(), scale: Scale::Linear { low: 0.0, high: end.max(1.0) } },
-        y: Axis { title: "block".to_owned(), scale: Scale::Linear { low: -0.5, high: blocks as f64 - 0.5 } },
+        x: Axis::new("optimizer step", Scale::Linear { low: 0.0, high: end.max(1.0) }),
+        y: Axis::new("block", Scale::Linear { low: -0.5, high: blocks as f64 - 0.5 }),
+        per_arm: study.points(),
         notes: notes(heat, &panels, &without, scale, all().map(|(_, value)| *value)),
         panels,
     })
@@ -125,25 +128,24 @@ fn panels_end(panels: &[Panel]) -> Option<f64> {
     strips.map(|strip| strip.x.1).reduce(f64::max)
 }
 
-/// The scale of colours over all figures; a logarithmic one ends some powers of ten below its top.
-fn colours(log: bool, values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
-    let (low, high) = if log {
-        let positive = values.clone().filter(|x| *x > 0.0);
-        let (low, high) = (positive.clone().fold(f64::INFINITY, f64::min), positive.fold(0.0, f64::max));
-        (low.max(high * 10_f64.powi(-DECADES)), high)
-    } else {
-        (values.clone().fold(f64::INFINITY, f64::min), values.clone().fold(f64::NEG_INFINITY, f64::max))
+/// The scale of colours over all figures. A logarithmic one leaves out the lowest and highest hundredth, and ends some
+/// powers of ten below its top: a few joins must not take the differences from all others.
+fn colours(log: bool, values: impl Iterator<Item = f64>) -> Option<Scale> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (least, most) = (*values.first()?, *values.last()?);
+    if !log {
+        // All alike: as of gates none of which is saturated.
+        return Some(Scale::Linear { low: least, high: if most > least { most } else { least + 1.0 } });
+    }
+    values.retain(|value| *value > 0.0);
+    let quantile = |share: f64| values.get(((values.len() as f64 - 1.0) * share).round() as usize);
+    // All gammas are zero, say: there is something to show, but nothing to tell apart.
+    let (Some(low), Some(high)) = (quantile(0.01), quantile(0.99)) else {
+        return Some(Scale::Linear { low: 0.0, high: 1.0 });
     };
-    if !low.is_finite() || !high.is_finite() {
-        // All gammas are zero, say: there is something to show, but nothing to tell apart.
-        return values.clone().next().map(|_| Scale::Linear { low: 0.0, high: 1.0 });
-    }
-    match log {
-        true if high > low => Some(Scale::Log { low, high }),
-        true => Some(Scale::Log { low: low / 2.0, high: high * 2.0 }),
-        false if high > low => Some(Scale::Linear { low, high }),
-        false => Some(Scale::Linear { low: low - 0.5, high: high + 0.5 }),
-    }
+    let low = low.max(high * 10_f64.powi(-DECADES));
+    Some(if *high > low { Scale::Log { low, high: *high } } else { Scale::Log { low: low / 2.0, high: high * 2.0 } })
 }
 
 fn notes(
@@ -151,12 +153,16 @@ fn notes(
     panels: &[Panel],
     without: &[String],
     scale: Scale,
-    mut values: impl Iterator<Item = f64>,
+    values: impl Iterator<Item = f64>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    let (low, _) = scale.ends();
-    if heat.log && values.any(|value| value < low * (1.0 - 1e-9)) {
-        notes.push(format!("Figures below {low:.1e} have the darkest colour."));
+    let (low, high) = scale.ends();
+    let (least, most) = values.fold((low, high), |(least, most), x| (x.min(least), x.max(most)));
+    if least < low {
+        notes.push(format!("Figures below {} have the darkest colour; the least is {}.", three(low), three(least)));
+    }
+    if most > high {
+        notes.push(format!("Figures above {} have the lightest colour; the largest is {}.", three(high), three(most)));
     }
     let is_empty = |strip: &Strip| strip.pixels.cells.contains(&NONE);
     if panels.iter().any(|panel| matches!(&panel.body, Body::Strips(strips) if strips.iter().any(is_empty))) {
@@ -168,6 +174,12 @@ fn notes(
     notes
 }
 
+/// Three digits that count.
+fn three(x: f64) -> String {
+    let digits = (2 - x.abs().log10().floor() as i32).clamp(0, 4) as usize;
+    if (1e-3..1e4).contains(&x.abs()) { format!("{x:.digits$}") } else { format!("{x:.2e}") }
+}
+
 fn map(study: &Study, arm: &Arm, figure: study::Figure) -> Map {
     let mut sums: [BTreeMap<(u64, u64), (f64, u32)>; 2] = [BTreeMap::new(), BTreeMap::new()];
     let mut n = 0;
@@ -175,7 +187,8 @@ fn map(study: &Study, arm: &Arm, figure: study::Figure) -> Map {
         let mut has_any = false;
         for join in study.records[*run].joins.iter().filter(|join| join.get(figure).is_finite()) {
             has_any = true;
-            let (sum, count) = sums[usize::from(join.branch == Branch::Mlp)].entry((join.step, join.block)).or_default();
+            let (sum, count) =
+                sums[usize::from(join.branch == Branch::Mlp)].entry((join.step, join.block)).or_default();
             *sum += join.get(figure);
             *count += 1;
         }
@@ -231,7 +244,9 @@ pub(crate) fn residual_rms(study: &Study) -> Result<Figure, String> {
         None => words[k].to_owned(),
     };
     let lines = |arm: &Arm, steps: Option<[u64; 3]>| -> Vec<Line> {
-        let at = |k: usize| arm.lines.iter().flat_map(|line| &line.runs).map(move |run| profile(study, *run, steps.map(|s| s[k])));
+        let at = |k: usize| {
+            arm.lines.iter().flat_map(|line| &line.runs).map(move |run| profile(study, *run, steps.map(|s| s[k])))
+        };
         (0..3).map(|k| Line { label: label(k), seeds: at(k).collect(), events: Vec::new(), ends: Vec::new() }).collect()
     };
     let arms: Vec<Lines> = rows
@@ -243,15 +258,18 @@ pub(crate) fn residual_rms(study: &Study) -> Result<Figure, String> {
         })
         .collect();
     let points = || arms.iter().flat_map(|arm| &arm.lines).flat_map(|line| line.seeds.iter().flatten());
-    let (low, high) = points().map(|p| p.1).filter(|y| *y > 0.0).fold((f64::INFINITY, 0.0), |(l, h), y| (y.min(l), y.max(h)));
+    let (low, high) =
+        points().map(|p| p.1).filter(|y| *y > 0.0).fold((f64::INFINITY, 0.0), |(l, h), y| (y.min(l), y.max(h)));
     let log = high > 8.0 * low;
     let blocks = points().map(|point| point.0).fold(0.0, f64::max);
     Curves {
         title: "Size of the residual by depth".to_owned(),
-        about: "Root mean square of the residual that enters a join, at the start, middle and end of training (telemetry \
-                steps). Line: mean over seeds. Band: from the smallest to the largest seed."
-            .to_owned(),
-        x: Axis { title: "block (attention, then MLP)".to_owned(), scale: Scale::Linear { low: 0.0, high: blocks.max(1.0) } },
+        about:
+            "Root mean square of the residual that enters a join, at the start, middle and end of training (telemetry \
+                steps). Line: mean over n seeds. Band: from the smallest to the largest seed."
+                .to_owned(),
+        x: Axis::new("block (attention, then MLP)", Scale::Linear { low: 0.0, high: blocks.max(1.0) }),
+        per_arm: study.points(),
         y: if log { "residual rms (no unit, log)" } else { "residual rms (no unit)" }.to_owned(),
         log,
         cut: None,

@@ -1,6 +1,6 @@
 //! Records become plots: SVG, and PNG of the same drawing.
 //!
-//! [`write_plots`] reads a sweep's folder and writes `plots/`, one file per plot, arms as panels that share their axes.
+//! [`write_plots`] reads the rows of a sweep's runs and writes `plots/`, one file per plot, arms as panels with equal axes.
 //! A plot is a scene of simple shapes, written as SVG by svg and as pixels by raster with an embedded font.
 //! It can be read in grey and with any colour vision: lines differ in dashes and marks, and the scale of colours grows
 //! lighter all the way.

@@ -4,7 +4,7 @@ use reslab_report::{Metric, Run};
 
 use crate::curves::{Curves, Line, Lines};
 use crate::figure::{Axis, Figure};
-use crate::scale::Scale;
+use crate::scale::{Scale, Tick};
 use crate::scene::Mark;
 use crate::series::smooth;
 use crate::study::{Arm, Records, Study};
@@ -12,11 +12,11 @@ use crate::study::{Arm, Records, Study};
 /// Steps that the training loss is smoothed over, as in the table's final loss.
 const SMOOTH_STEPS: f64 = 20.0;
 const STEP: &str = "optimizer step";
-const READ: &str = "Line: mean over seeds. Band: from the smallest to the largest seed.";
+const READ: &str = "Line: mean over n seeds. Band: from the smallest to the largest seed.";
 
 /// Training loss against step.
 pub(crate) fn loss(study: &Study) -> Result<Figure, String> {
-    let arms = lines(study, |records| smooth(&records.series(&records.loss), SMOOTH_STEPS));
+    let arms = lines(study, study.arms(), |records| smooth(&records.series(&records.loss), SMOOTH_STEPS));
     // Twice the loss of a guess: what lies above has diverged, and would flatten the rest.
     let cut = study.classes().map(|classes| 2.0 * classes.ln());
     against_step(study, arms, |curves| Curves {
@@ -31,9 +31,11 @@ pub(crate) fn loss(study: &Study) -> Result<Figure, String> {
 /// Validation accuracy against step.
 pub(crate) fn accuracy(study: &Study) -> Result<Figure, String> {
     let percent = |records: &Records| records.accuracy.iter().map(|(x, y)| (*x, 100.0 * y)).collect();
-    against_step(study, lines(study, percent), |curves| Curves {
+    let arms = lines(study, study.arms(), percent);
+    against_step(study, arms, |curves| Curves {
         title: "Validation accuracy against step".to_owned(),
         about: format!("Top-1 on the validation split, weights as trained. {READ}"),
+        x: with_room(curves.x),
         y: "validation accuracy, top-1 (%)".to_owned(),
         ..curves
     })
@@ -41,9 +43,10 @@ pub(crate) fn accuracy(study: &Study) -> Result<Figure, String> {
 
 /// Gradient norm against step, with spikes.
 pub(crate) fn grad_norm(study: &Study) -> Result<Figure, String> {
-    let mut arms = lines(study, |records| records.series(&records.grad_norm));
+    // A panel per point: bands of a figure that is this noisy hide each other.
+    let mut arms = lines(study, study.rows(), |records| records.series(&records.grad_norm));
     let mut judged = false;
-    for (lines, arm) in arms.iter_mut().zip(study.arms()) {
+    for (lines, arm) in arms.iter_mut().zip(study.rows()) {
         for (line, runs) in lines.lines.iter_mut().zip(&arm.lines) {
             let records = || runs.runs.iter().map(|run| &study.records[*run]);
             line.events = records().flat_map(|records| records.spikes.iter().copied()).collect();
@@ -65,7 +68,9 @@ pub(crate) fn grad_norm(study: &Study) -> Result<Figure, String> {
         about: format!("2-norm of all gradients, before clipping. {READ} {rule}"),
         y: "gradient norm (log)".to_owned(),
         log: true,
+        x: with_room(curves.x),
         events: Some((Mark::Arrow, "spike")),
+        per_arm: study.points(),
         ..curves
     })
 }
@@ -80,7 +85,7 @@ pub(crate) fn learning_rate(study: &Study) -> Result<Figure, String> {
         about: format!(
             "Training loss, mean of the last {SMOOTH_STEPS} steps; a diverged run counts as a guess, ln C, and is marked. {READ}"
         ),
-        x: Axis { title: "learning rate (log)".to_owned(), scale: Scale::log(x.into_iter()).ok_or("no rate is positive")? },
+        x: marked("learning rate (log)", &x, Scale::log(x.iter().copied()).ok_or("no rate is positive")?),
         y: "final training loss (nats)".to_owned(),
         ..blank(study, arms)
     }
@@ -93,11 +98,12 @@ pub(crate) fn depth(study: &Study) -> Result<Figure, String> {
     let factor = if metric.is_accuracy() { 100.0 } else { 1.0 };
     let arms = against(study, "model.depth", |run| Some(factor * run.finished()?.score(metric)?))
         .ok_or("no arm has more than one depth")?;
-    let scale = Scale::linear(arms_x(&arms).into_iter()).ok_or("no depth is known")?;
+    let x = arms_x(&arms);
+    let scale = Scale::linear(x.iter().copied()).ok_or("no depth is known")?;
     Curves {
         title: format!("{} against depth", metric.name()),
         about: format!("A diverged run counts as chance, and is marked. {READ}"),
-        x: Axis { title: "depth (blocks)".to_owned(), scale },
+        x: marked("depth (blocks)", &x, scale),
         y: unit(metric),
         ..blank(study, arms)
     }
@@ -120,7 +126,8 @@ fn blank(study: &Study, arms: Vec<Lines>) -> Curves {
     Curves {
         title: String::new(),
         about: String::new(),
-        x: Axis { title: STEP.to_owned(), scale: Scale::Linear { low: 0.0, high: 1.0 } },
+        x: Axis::new(STEP, Scale::Linear { low: 0.0, high: 1.0 }),
+        per_arm: 0,
         y: String::new(),
         log: false,
         cut: None,
@@ -133,23 +140,38 @@ fn blank(study: &Study, arms: Vec<Lines>) -> Curves {
 fn against_step(study: &Study, arms: Vec<Lines>, about: impl FnOnce(Curves) -> Curves) -> Result<Figure, String> {
     let last = arms_x(&arms).into_iter().fold(0.0, f64::max);
     let scale = Scale::Linear { low: 0.0, high: last.max(1.0) };
-    let blank = Curves { x: Axis { title: STEP.to_owned(), scale }, events: None, ..blank(study, arms) };
+    let blank = Curves { x: Axis::new(STEP, scale), events: None, ..blank(study, arms) };
     about(blank).figure()
+}
+
+/// The same axis with room for a mark at the last step.
+fn with_room(axis: Axis) -> Axis {
+    let (low, high) = axis.scale.ends();
+    Axis { scale: Scale::Linear { low, high: 1.03 * high }, ..axis }
 }
 
 fn arms_x(arms: &[Lines]) -> Vec<f64> {
     arms.iter().flat_map(|arm| &arm.lines).flat_map(|line| line.seeds.iter().flatten().map(|p| p.0)).collect()
 }
 
-/// The lines of every arm, one series per run.
-fn lines(study: &Study, series: impl Fn(&Records) -> Vec<(f64, f64)>) -> Vec<Lines> {
+/// An axis that is marked at the figures there are, where those are few.
+fn marked(title: &str, x: &[f64], scale: Scale) -> Axis {
+    let mut values = x.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let label = |x: &f64| if *x < 0.01 { format!("{x:e}") } else { x.to_string() };
+    let ticks = values.iter().map(|value| Tick { value: *value, label: label(value) });
+    Axis { marked: if values.len() <= 6 { ticks.collect() } else { Vec::new() }, ..Axis::new(title, scale) }
+}
+
+/// The lines of these arms, one series per run.
+fn lines(study: &Study, arms: Vec<Arm>, series: impl Fn(&Records) -> Vec<(f64, f64)>) -> Vec<Lines> {
     let line = |line: &crate::study::Line| {
         let seeds: Vec<Vec<(f64, f64)>> = line.runs.iter().map(|run| series(&study.records[*run])).collect();
         let ended = line.runs.iter().zip(&seeds).filter(|(run, _)| study.is_non_finite(**run));
         let ends = ended.filter_map(|(_, series)| series.iter().rfind(|point| point.1.is_finite()).copied()).collect();
         Line { label: line.label.clone(), seeds, events: Vec::new(), ends }
     };
-    let arms = study.arms();
     arms.iter().map(|arm| named(study, arm, arm.lines.iter().map(line).collect())).collect()
 }
 

@@ -3,13 +3,13 @@
 use crate::colour::{INK, SOFT};
 use crate::figure::{Body, Figure, Layer, Panel, RULE, SMALL, Strip};
 use crate::font::{self, Weight};
-use crate::scale::Scale;
+use crate::scale::{Scale, Tick};
 use crate::scene::{Anchor, Area, Scene, Stroke};
 
 /// Opacity of a band.
 pub(crate) const BAND: f64 = 0.22;
 /// Between heat maps of one panel.
-const STRIP_GAP: f64 = 6.0;
+const STRIP_GAP: f64 = 7.0;
 const AXIS: Stroke = Stroke::solid(INK, 0.8);
 
 /// Where a panel stands, and which labels it therefore bears.
@@ -42,13 +42,14 @@ pub(crate) fn draw(scene: &mut Scene, figure: &Figure, panel: &Panel, place: Pla
         Body::Strips(strips) => strips.len().max(1),
         _ => 1,
     };
+    let ticks = figure.y.ticks((place.area.h / 26.0) as usize);
     if place.is_left {
-        upright_labels(scene, axes);
+        upright_labels(scene, axes, &ticks);
     }
     for (index, axes) in side_by_side(axes, count).into_iter().enumerate() {
         match &panel.body {
             Body::Curves(layers) => {
-                rules(scene, axes);
+                rules(scene, axes, &ticks);
                 layers.iter().for_each(|layer| draw_layer(scene, axes, layer));
             }
             Body::Strips(strips) => draw_strip(scene, axes, &strips[index]),
@@ -59,7 +60,7 @@ pub(crate) fn draw(scene: &mut Scene, figure: &Figure, panel: &Panel, place: Pla
             }
         }
         scene.frame(axes.area, AXIS);
-        across(scene, axes, place.is_lowest);
+        across(scene, axes, figure.x.ticks((axes.area.w / 33.0) as usize), (place.is_lowest, index + 1 == count));
     }
 }
 
@@ -69,32 +70,33 @@ fn side_by_side(axes: Axes, count: usize) -> Vec<Axes> {
     (0..count).map(|k| Axes { area: part(k), ..axes }).collect()
 }
 
-fn upright_labels(scene: &mut Scene, axes: Axes) {
-    for tick in axes.y.ticks((axes.area.h / 26.0) as usize) {
+fn upright_labels(scene: &mut Scene, axes: Axes, ticks: &[Tick]) {
+    for tick in ticks {
         let Some(up) = axes.y.at(tick.value) else { continue };
         let y = axes.area.bottom() - up * axes.area.h;
         scene.line(vec![(axes.area.x - 3.0, y), (axes.area.x, y)], AXIS);
-        scene.text((axes.area.x - 6.0, y + 3.5), tick.label, SMALL, Anchor::End);
+        scene.text((axes.area.x - 6.0, y + 3.5), &tick.label, SMALL, Anchor::End);
     }
 }
 
-/// Ticks below, with labels under the lowest panel of a column; labels at the ends stay within the panel's width.
-fn across(scene: &mut Scene, axes: Axes, with_labels: bool) {
+/// Ticks below, with labels under the lowest panel of a column. Labels stay within the panel's width; the one at the
+/// right end is left out where another heat map begins with its own.
+fn across(scene: &mut Scene, axes: Axes, ticks: Vec<Tick>, (with_labels, is_last): (bool, bool)) {
     let Area { x: left, w, .. } = axes.area;
-    for tick in axes.x.ticks((w / 42.0) as usize) {
+    for tick in ticks {
         let Some(share) = axes.x.at(tick.value) else { continue };
         let (x, y) = (left + share * w, axes.area.bottom());
         scene.line(vec![(x, y), (x, y + 3.0)], AXIS);
-        if with_labels {
-            let half = font::width(&tick.label, SMALL, Weight::Regular) / 2.0;
-            let x = x.clamp(left + half - 3.0, left + w - half + 3.0);
+        let half = font::width(&tick.label, SMALL, Weight::Regular) / 2.0;
+        if with_labels && (is_last || x + half <= left + w) {
+            let x = x.clamp(left + half - 3.0, (left + w - half).max(left));
             scene.text((x, y + 14.0), tick.label, SMALL, Anchor::Middle);
         }
     }
 }
 
-fn rules(scene: &mut Scene, axes: Axes) {
-    for tick in axes.y.ticks((axes.area.h / 26.0) as usize) {
+fn rules(scene: &mut Scene, axes: Axes, ticks: &[Tick]) {
+    for tick in ticks {
         let Some(up) = axes.y.at(tick.value) else { continue };
         let y = axes.area.bottom() - up * axes.area.h;
         scene.line(vec![(axes.area.x, y), (axes.area.right(), y)], RULE);
@@ -105,7 +107,8 @@ fn draw_layer(scene: &mut Scene, axes: Axes, layer: &Layer) {
     match layer {
         Layer::Band { points, colour } => {
             // A figure that is not a number ends a band; behind it another begins.
-            for piece in points.split(|(x, low, high)| axes.at((*x, *low)).is_none() || axes.at((*x, *high)).is_none()) {
+            for piece in points.split(|(x, low, high)| axes.at((*x, *low)).is_none() || axes.at((*x, *high)).is_none())
+            {
                 let upper = piece.iter().map(|(x, _, high)| (*x, *high));
                 let lower = piece.iter().rev().map(|(x, low, _)| (*x, *low));
                 let outline: Vec<_> = upper.chain(lower).filter_map(|point| axes.at(point)).collect();

@@ -9,14 +9,17 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> 
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
-        while let Some((index, item)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|k| Some((k, items.get(k)?))) {
+        while let Some((index, item)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|k| Some((k, items.get(k)?)))
+        {
             done.push((index, f(item)));
         }
         done
     };
     let mut all = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let join = |handle: std::thread::ScopedJoinHandle<_>| handle.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
+        let join =
+            |handle: std::thread::ScopedJoinHandle<_>| handle.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
         handles.into_iter().flat_map(join).collect::<Vec<_>>()
     });
     all.sort_unstable_by_key(|(index, _)| *index);

@@ -1,7 +1,9 @@
 //! A scene as PNG, drawn with the embedded font: no font, library or program of the machine is needed.
 
 use std::borrow::Cow;
-use tiny_skia::{FillRule, FilterQuality, LineJoin, Paint, Path, PathBuilder, Pixmap, PixmapPaint, Rect, StrokeDash, Transform};
+use tiny_skia::{
+    FillRule, FilterQuality, LineJoin, Paint, Path, PathBuilder, Pixmap, PixmapPaint, Rect, StrokeDash, Transform,
+};
 
 use crate::PlotError;
 use crate::colour::Rgb;
@@ -98,10 +100,6 @@ impl Canvas {
     fn sign(&mut self, (x, y): (f64, f64), mark: Mark, r: f64, colour: Rgb) {
         match mark {
             Mark::Dot => self.fill(circle(x, y, r), paint(colour, 1.0), scaled()),
-            Mark::Ring => {
-                self.fill(circle(x, y, r), paint(crate::colour::WHITE, 1.0), scaled());
-                self.stroke(circle(x, y, r), &Stroke::solid(colour, 1.0));
-            }
             Mark::Cross => {
                 for points in [[(x - r, y - r), (x + r, y + r)], [(x - r, y + r), (x + r, y - r)]] {
                     self.stroke(open(&points), &Stroke::solid(colour, 1.6));

@@ -94,7 +94,8 @@ fn round_decades(low: f64, high: f64, most: usize) -> Vec<f64> {
         let every = decades.div_ceil(most.max(2)) as i32;
         let mut values: Vec<f64> = (first..=last).filter(|k| (k - last).rem_euclid(every) == 0).map(power).collect();
         if decades == 2 && most >= 5 {
-            values = within(low, high, (first - 1..=last).flat_map(|k| [1.0, 3.0].map(|m| tidy_product(m, k))).collect());
+            values =
+                within(low, high, (first - 1..=last).flat_map(|k| [1.0, 3.0].map(|m| tidy_product(m, k))).collect());
         }
         return values;
     }

@@ -65,8 +65,6 @@ pub(crate) enum Mark {
     Square,
     Diamond,
     Triangle,
-    /// A ring, light inside.
-    Ring,
     /// A triangle that points down at its point, from above.
     Arrow,
     Cross,
@@ -162,7 +160,7 @@ impl Mark {
     /// The corners of a sign of half-width `r` at the origin; none for those that are round or made of strokes.
     pub fn corners(self, r: f64) -> Vec<(f64, f64)> {
         match self {
-            Self::Dot | Self::Ring | Self::Cross => Vec::new(),
+            Self::Dot | Self::Cross => Vec::new(),
             Self::Square => vec![(-r, -r), (r, -r), (r, r), (-r, r)],
             Self::Diamond => vec![(0.0, -1.3 * r), (1.3 * r, 0.0), (0.0, 1.3 * r), (-1.3 * r, 0.0)],
             Self::Triangle => vec![(0.0, -1.2 * r), (1.2 * r, r), (-1.2 * r, r)],

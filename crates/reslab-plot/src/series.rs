@@ -31,7 +31,8 @@ pub(crate) fn over_seeds(series: &[Vec<(f64, f64)>]) -> Seeds {
                 *place += 1;
             }
         }
-        let here = places.iter().zip(&all).map(|(place, points)| points.get(*place).filter(|p| p.0 == *x && p.1.is_finite()));
+        let here =
+            places.iter().zip(&all).map(|(place, points)| points.get(*place).filter(|p| p.0 == *x && p.1.is_finite()));
         let Some(here) = here.collect::<Option<Vec<_>>>() else { continue };
         let values = here.iter().map(|point| point.1);
         let mean = values.clone().sum::<f64>() / all.len() as f64;
@@ -113,7 +114,12 @@ mod tests {
     fn thinning_keeps_the_highest_and_the_lowest() {
         let points: Vec<Point> = (0..1000)
             .map(|k| f64::from(k))
-            .map(|x| Point { x, mean: 1.0, low: if x == 7.0 { -5.0 } else { 1.0 }, high: if x == 777.0 { 90.0 } else { 1.0 } })
+            .map(|x| Point {
+                x,
+                mean: 1.0,
+                low: if x == 7.0 { -5.0 } else { 1.0 },
+                high: if x == 777.0 { 90.0 } else { 1.0 },
+            })
             .collect();
         let few = thin(&points, 100);
         assert_eq!(few.len(), 100);

@@ -102,6 +102,8 @@ pub(crate) struct Line {
 #[derive(Debug, Clone)]
 pub(crate) struct Arm {
     pub name: String,
+    /// Its name without its point.
+    pub base: String,
     pub is_baseline: bool,
     pub lines: Vec<Line>,
 }
@@ -133,7 +135,7 @@ impl<'a> Study<'a> {
                 Some(at) => &mut arms[at],
                 None => {
                     let is_baseline = name == self.table.baseline;
-                    arms.push(Arm { name, is_baseline, lines: Vec::new() });
+                    arms.push(Arm { base: name.clone(), name, is_baseline, lines: Vec::new() });
                     arms.last_mut().expect("an arm was just pushed")
                 }
             };
@@ -150,13 +152,25 @@ impl<'a> Study<'a> {
         let arms = self.arms().into_iter();
         arms.flat_map(|arm| {
             arm.lines.into_iter().map(move |line| Arm {
-                name: String::new(),
+                name: self.sweep.runs[line.runs[0]].planned.arm.clone(),
+                base: arm.base.clone(),
                 is_baseline: arm.is_baseline,
                 lines: vec![Line { label: String::new(), ..line }],
             })
         })
-        .map(|arm| Arm { name: self.sweep.runs[arm.lines[0].runs[0]].planned.arm.clone(), ..arm })
         .collect()
+    }
+
+    /// How many points every arm has; 0 where that differs.
+    pub fn points(&self) -> usize {
+        let counts: Vec<usize> = self.arms().iter().map(|arm| arm.lines.len()).collect();
+        if counts.windows(2).all(|pair| pair[0] == pair[1]) { counts.first().copied().unwrap_or(0) } else { 0 }
+    }
+
+    /// The sweep's name and profile.
+    pub fn subject(&self) -> String {
+        let plan = &self.sweep.plan;
+        plan.profile.as_ref().map_or(plan.name.clone(), |profile| format!("{}, profile {profile}", plan.name))
     }
 
     /// How many of these runs are diverged.

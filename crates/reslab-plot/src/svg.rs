@@ -29,10 +29,9 @@ pub(crate) fn svg(scene: &Scene) -> Result<String, PlotError> {
 fn element(out: &mut String, shape: &Shape) -> Result<(), PlotError> {
     match shape {
         Shape::Rect { area, fill } => put(out, format_args!("<rect {} fill=\"{}\"/>", place(*area), hex(*fill))),
-        Shape::Polygon { points, fill, opacity } => put(
-            out,
-            format_args!("<path d=\"{}Z\" fill=\"{}\" fill-opacity=\"{opacity}\"/>", path(points), hex(*fill)),
-        ),
+        Shape::Polygon { points, fill, opacity } => {
+            put(out, format_args!("<path d=\"{}Z\" fill=\"{}\" fill-opacity=\"{opacity}\"/>", path(points), hex(*fill)))
+        }
         Shape::Line { points, stroke } => {
             put(out, format_args!("<path d=\"{}\" fill=\"none\" {}/>", path(points), pen(stroke)));
         }
@@ -61,10 +60,6 @@ fn sign(out: &mut String, (x, y): (f64, f64), mark: Mark, r: f64, colour: Rgb) {
     let (cx, cy, ink) = (number(x), number(y), hex(colour));
     match mark {
         Mark::Dot => put(out, format_args!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"{}\" fill=\"{ink}\"/>", number(r))),
-        Mark::Ring => put(
-            out,
-            format_args!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"{}\" fill=\"#fff\" stroke=\"{ink}\"/>", number(r)),
-        ),
         Mark::Cross => {
             let arms = [[(x - r, y - r), (x + r, y + r)], [(x - r, y + r), (x + r, y - r)]];
             let d: String = arms.iter().map(|arm| path(arm)).collect();
@@ -79,7 +74,10 @@ fn sign(out: &mut String, (x, y): (f64, f64), mark: Mark, r: f64, colour: Rgb) {
 
 fn words(out: &mut String, text: &Text) {
     let (x, y) = (number(text.at.0), number(text.at.1));
-    put(out, format_args!("<text x=\"{x}\" y=\"{y}\" font-size=\"{}\" fill=\"{}\"", number(text.size), hex(text.colour)));
+    put(
+        out,
+        format_args!("<text x=\"{x}\" y=\"{y}\" font-size=\"{}\" fill=\"{}\"", number(text.size), hex(text.colour)),
+    );
     match text.anchor {
         Anchor::Start => {}
         Anchor::Middle => out.push_str(" text-anchor=\"middle\""),
@@ -102,7 +100,11 @@ fn place(area: Area) -> String {
 fn pen(stroke: &Stroke) -> String {
     let dash: Vec<String> = stroke.dash.iter().map(|length| number(*length)).collect();
     let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{}\"", dash.join(" ")) };
-    format!("stroke=\"{}\" stroke-width=\"{}\" stroke-linejoin=\"round\"{dash}", hex(stroke.colour), number(stroke.width))
+    format!(
+        "stroke=\"{}\" stroke-width=\"{}\" stroke-linejoin=\"round\"{dash}",
+        hex(stroke.colour),
+        number(stroke.width)
+    )
 }
 
 /// `M1 2L3 4 5 6`.
@@ -168,7 +170,8 @@ mod tests {
     /// The examples of RFC 4648, section 10.
     #[test]
     fn base64_is_that_of_the_rfc() {
-        let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")];
+        let cases =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")];
         for (plain, want) in cases {
             assert_eq!(base64(plain.as_bytes()), want);
         }

@@ -1,12 +1,15 @@
 //! All plots of a sweep: drawn, and written into its folder.
 
 use reslab_record::write_atomic;
-use reslab_report::{Options, Sweep, Table, read_sweep, table};
+use reslab_report::{Sweep, Table};
 use std::path::Path;
 
-use crate::scene::Scene;
+use crate::colour::SOFT;
+use crate::figure::{MARGIN, SMALL, SUBJECT, TITLE};
+use crate::font::{self, Weight};
+use crate::scene::{Anchor, Scene};
 use crate::study::Study;
-use crate::{PlotError, forest, layers, parallel, lines, raster, svg};
+use crate::{PlotError, forest, layers, lines, parallel, raster, svg};
 
 /// One plot of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +58,9 @@ const ALL: [(&str, Draw); 12] = [
 /// A plot is too large to be drawn.
 pub fn plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<Plots, PlotError> {
     let study = Study::read(dir, sweep, table);
+    let subject = study.subject();
     let mut plots = Plots { drawn: Vec::new(), left_out: Vec::new() };
-    for (name, result) in parallel::map(&ALL, |(name, draw)| (*name, finish(name, draw(&study)))) {
+    for (name, result) in parallel::map(&ALL, |(name, draw)| (*name, finish(name, &subject, draw(&study)))) {
         match result? {
             Ok(plot) => plots.drawn.push(plot),
             Err(reason) => plots.left_out.push((name, reason)),
@@ -65,23 +69,23 @@ pub fn plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<Plots, PlotErro
     Ok(plots)
 }
 
-fn finish(name: &'static str, scene: Result<Scene, String>) -> Result<Result<Plot, String>, PlotError> {
-    let scene = match scene {
+fn finish(name: &'static str, subject: &str, scene: Result<Scene, String>) -> Result<Result<Plot, String>, PlotError> {
+    let mut scene = match scene {
         Ok(scene) => scene,
         Err(reason) => return Ok(Err(reason)),
     };
+    let size = font::fit(subject, SMALL, Weight::Regular, SUBJECT - 10.0);
+    scene.text((scene.width - MARGIN, MARGIN + TITLE), subject, size, Anchor::End).colour(SOFT);
     Ok(Ok(Plot { name, title: scene.title.clone(), svg: svg::svg(&scene)?, png: raster::png(&scene)? }))
 }
 
-/// Reads the records of the sweep's folder `dir` and writes `plots/<name>.svg` and `.png` there, each by rename. A plot
-/// of an earlier writing for which there are no figures any more is removed.
+/// The same, written to `plots/<name>.svg` and `.png` in the sweep's folder, each by rename. A plot of an earlier writing
+/// for which there are no figures any more is removed.
 ///
 /// # Errors
-/// There is no plan that can be read, its metric or baseline is unknown, or a file cannot be written.
-pub fn write_plots(dir: &Path) -> Result<Plots, PlotError> {
-    let sweep = read_sweep(dir)?;
-    let table = table(&sweep, &Options::default())?;
-    let plots = plots(dir, &sweep, &table)?;
+/// As [`plots`], or a file cannot be written.
+pub fn write_plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<Plots, PlotError> {
+    let plots = plots(dir, sweep, table)?;
     let folder = dir.join("plots");
     let io = |path: &Path| {
         let path = path.to_path_buf();
