@@ -15,7 +15,7 @@ const MOST_COLUMNS: usize = 60;
 /// The colour of a cell without a figure; the scale has the 255 before it.
 const NONE: u8 = 255;
 /// So many powers of ten below the largest figure the logarithmic scale of colours ends.
-const DECADES: i32 = 3;
+const DECADES: i32 = 2;
 
 /// What a heat map shows.
 #[derive(Debug, Clone, Copy)]

@@ -159,7 +159,8 @@ fn marked(title: &str, x: &[f64], scale: Scale) -> Axis {
     let mut values = x.to_vec();
     values.sort_by(f64::total_cmp);
     values.dedup();
-    let label = |x: &f64| if *x < 0.01 { format!("{x:e}") } else { x.to_string() };
+    let small = values.iter().any(|x| *x < 0.01);
+    let label = |x: &f64| if small { format!("{x:e}") } else { x.to_string() };
     let ticks = values.iter().map(|value| Tick { value: *value, label: label(value) });
     Axis { marked: if values.len() <= 6 { ticks.collect() } else { Vec::new() }, ..Axis::new(title, scale) }
 }

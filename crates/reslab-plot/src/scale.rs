@@ -73,15 +73,20 @@ fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// Multiples of the smallest step of 1, 2, 5 or 10 .. that is not too small.
+/// Multiples of the smallest step of 1, 2, 5 or 10 .. of which there are not too many; at least two of them.
 fn round_steps(low: f64, high: f64, most: usize) -> Vec<f64> {
     let least = (high - low) / most.max(1) as f64;
     let unit = 10_f64.powf(least.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|k| k * unit).into_iter().find(|step| *step >= least).unwrap_or(10.0 * unit);
-    let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
     // Through the decimal text, so that 3 x 0.1 is 0.3.
     let tidy = |x: f64| format!("{x:.12e}").parse().unwrap_or(x);
-    (first..=last).map(|k| tidy(k as f64 * step)).collect()
+    let multiples = |step: f64| -> Vec<f64> {
+        let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
+        (first..=last).map(|k| tidy(k as f64 * step)).collect()
+    };
+    let steps = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0].map(|k| k * unit);
+    let chosen = steps.iter().position(|step| *step >= least).unwrap_or(steps.len() - 1);
+    let finer = steps[..=chosen].iter().rev().map(|step| multiples(*step));
+    finer.into_iter().find(|values| values.len() >= 2).unwrap_or_default()
 }
 
 /// Powers of ten, every so many; where there are fewer than two, 2 and 5 times those as well; else round steps.
