@@ -8,7 +8,7 @@ use reslab_record::{CHECKPOINT_FILE, CHECKPOINT_PREV_FILE, Checkpoint};
 
 use crate::processes::{Started, start, wait_until};
 use crate::random::{Random, kills};
-use crate::records::{Files, assert_same, place, read, runs, starts};
+use crate::records::{Files, assert_same, place, read, rows, runs, starts};
 
 const ARMS: [&str; 2] = ["plain", "layer_scale"];
 
@@ -80,12 +80,6 @@ impl Sight {
             Self::Eval => rows(run, "evals.csv") > evals,
         }
     }
-}
-
-/// Whole lines of a CSV file, without its header.
-fn rows(run: &Path, name: &str) -> usize {
-    let bytes = std::fs::read(run.join(name)).unwrap_or_default();
-    bytes.iter().filter(|b| **b == b'\n').count().saturating_sub(1)
 }
 
 fn has_partial(run: &Path) -> bool {

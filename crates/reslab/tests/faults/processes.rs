@@ -96,13 +96,14 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The processes that compute a run of a sweep in this place: they stand in its folder, and were started with `exec-run`.
+/// The processes that a sweep in this place started: they stand in its folder, and compute or time a run.
 pub fn workers(place: &Place) -> Vec<u32> {
     let here = place.at("").canonicalize().expect("the place is there");
     let is_worker = |pid: &u32| {
         let entry = PathBuf::from(format!("/proc/{pid}"));
         let arguments = std::fs::read(entry.join("cmdline")).unwrap_or_default();
-        arguments.split(|b| *b == 0).nth(1) == Some(b"exec-run")
+        let command = arguments.split(|b| *b == 0).nth(1).unwrap_or_default();
+        (command == b"exec-run" || command == b"exec-probe")
             && std::fs::read_link(entry.join("cwd")).is_ok_and(|cwd| cwd == here)
     };
     let entries = std::fs::read_dir("/proc").expect("Linux").flatten();

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use reslab_record::Checkpoint;
+
 use crate::support::Place;
 
 /// Files by their path in a folder.
@@ -24,6 +26,20 @@ pub fn place() -> Place {
 pub fn read(dir: &Path) -> Files {
     let mut files = Files::new();
     collect(dir, Path::new(""), &mut files);
+    files
+}
+
+/// As [`read`], without checkpoints: a run that saves when it is asked to stop does so at a step of its own. Those that
+/// are there must be whole.
+pub fn read_results(dir: &Path) -> Files {
+    let mut files = read(dir);
+    files.retain(|name, _| {
+        let is_checkpoint = name.extension().is_some_and(|extension| extension == "safetensors");
+        if is_checkpoint {
+            Checkpoint::read_file(&dir.join(name)).unwrap_or_else(|e| panic!("{e}"));
+        }
+        !is_checkpoint
+    });
     files
 }
 
@@ -86,6 +102,12 @@ pub fn runs(sweep: &Path) -> Vec<PathBuf> {
     let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     runs.sort();
     runs
+}
+
+/// Whole lines of a CSV file, without its header.
+pub fn rows(run: &Path, name: &str) -> usize {
+    let bytes = std::fs::read(run.join(name)).unwrap_or_default();
+    bytes.iter().filter(|b| **b == b'\n').count().saturating_sub(1)
 }
 
 /// The steps that a run's processes went on from, in order: from the lines of its log.
