@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use reslab_record::{
     Branch, Done, EvalRow, EvalWriter, LayerRow, LayerWriter, Outcome, Progress, RunDir, Split, StepRow, StepWriter,
-    Timing, Weights, widen,
+    Timing, Weights, clear_partials, widen,
 };
 use reslab_residual::SiteFigures;
 use reslab_torch::peak_memory;
@@ -40,6 +40,7 @@ impl<'a> Records<'a> {
     /// Opens the run's folder and writes down what will be computed, where and by which code.
     pub(crate) fn start(job: &'a Job) -> Result<Self, TrainError> {
         let dir = RunDir::create(&job.dir)?;
+        clear_partials(&job.dir)?;
         dir.clear_failed()?;
         dir.write_config(&job.table)?;
         dir.write_env(&job.env)?;
@@ -178,12 +179,8 @@ impl<'a> Records<'a> {
     pub(crate) fn cut_back(&mut self, step: u64) -> Result<bool, TrainError> {
         let [steps, evals, layers] =
             [self.steps.cut_back(step)?, self.evals.cut_back(step)?, self.layers.cut_back(step)?];
-        let config = self.job.config;
-        let watched = match config.train.telemetry_every {
-            0 => 0,
-            every => step.div_ceil(every),
-        };
-        let whole = steps.kept == step && layers.kept == watched * 2 * config.model.depth as u64;
+        let expected = self.job.config.rows_before(step);
+        let whole = [steps.kept, evals.kept, layers.kept] == expected;
         for torn in [steps, evals, layers].into_iter().filter_map(|cut| cut.torn) {
             self.log(&format!("a row was torn, and is computed again: {torn}"))?;
         }

@@ -154,6 +154,19 @@ impl RunConfig {
     }
 }
 
+impl RunConfig {
+    /// Rows that steps.csv, evals.csv and layers.csv hold when `step` of them are done, short of the run's end.
+    pub(crate) fn rows_before(&self, step: u64) -> [u64; 3] {
+        let times = |every: u64, of: fn(u64, u64) -> u64| if every == 0 { 0 } else { of(step, every) };
+        let validates = self.data.counts().is_ok_and(|counts| counts.val > 0);
+        let weights = if self.train.ema_decay > 0.0 { 2 } else { 1 };
+        // A step is watched from the first on; validation comes after the last of an interval.
+        let watched = times(self.train.telemetry_every, u64::div_ceil);
+        let evaluations = times(self.train.eval_every, |step, every| step / every);
+        [step, u64::from(validates) * weights * evaluations, watched * 2 * self.model.depth as u64]
+    }
+}
+
 /// The refusal of a network, at the table that can change it.
 fn refusal(error: ModelError) -> ConfigError {
     match error {

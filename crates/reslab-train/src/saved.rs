@@ -104,7 +104,7 @@ pub(crate) fn restore(
     best: &mut Best,
     records: &mut Records,
 ) -> Result<u64, TrainError> {
-    let restored = RunDir::open(&job.dir)?.read_checkpoint();
+    let restored = RunDir::open(&job.dir)?.recover_checkpoint()?;
     for note in &restored.notes {
         records.log(note)?;
     }
