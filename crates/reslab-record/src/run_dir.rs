@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::file::{self, write_atomic};
 use crate::table::{EvalWriter, LayerWriter, StepWriter};
-use crate::{Checkpoint, Done, Env, Failed, MicroBatches, RecordError, Restored, Result, Timing};
+use crate::{CHECKPOINT_PREV_FILE, Checkpoint, Done, Env, Failed, MicroBatches, RecordError, Restored, Result, Timing};
 
 /// The folder of one run. Every method that writes refuses to once `done.json` is there.
 #[derive(Debug, Clone)]
@@ -221,6 +221,19 @@ impl RunDir {
     /// A file cannot be removed or renamed.
     pub fn recover_checkpoint(&self) -> Result<Restored> {
         Checkpoint::recover(&self.path)
+    }
+
+    /// Removes the checkpoint before the newest one: a run at its end needs none to fall back to.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn drop_previous_checkpoint(&self) -> Result<()> {
+        self.refuse_finished()?;
+        let path = self.at(CHECKPOINT_PREV_FILE);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(RecordError::io(&path, "remove")(e)),
+            _ => Ok(()),
+        }
     }
 
     fn at(&self, name: &str) -> PathBuf {
