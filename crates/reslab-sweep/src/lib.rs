@@ -23,6 +23,7 @@ mod source;
 mod stop;
 mod summary;
 
+pub use classify::EXIT_IO;
 pub use error::{SweepError, SweepErrors};
 pub use estimate::{Cost, Estimate, Probe, Work, networks, probe, span};
 pub use execute::{EXIT_LOCKED, Event, Job, OnFailure, Retry, Skip, Start, execute, is_done, pending};

@@ -13,7 +13,7 @@ use crate::tables::{print_table, refresh_tables, settle_if_possible, settle_tabl
 use crate::terminal::{note, say, warn};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
-use reslab_record::{Plan, PlannedRun};
+use reslab_record::{Plan, PlannedRun, clear_partials};
 use reslab_residual::Registry;
 use reslab_sweep::{
     Estimate, Event, Job, OnFailure, Retry, Skip, Slot, Summary, execute, filter, freeze, is_done, pending,
@@ -68,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let frozen = freeze(&planned.plan, &dir)?;
     let runs = filter(&frozen.plan, &arguments.selection.arm, &arguments.selection.seeds)
         .map_err(|errors| Usage::all(errors.0))?;
+    clear_partials(&dir)?;
     tell_changes(&frozen, &dir);
     // ---- estimate, runs, table
     let sweep = Sweep { dir: &dir, runs: &runs, slots: arguments.slots(&planned), arguments };
