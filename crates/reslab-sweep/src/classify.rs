@@ -32,9 +32,10 @@ pub(crate) fn classify(status: ExitStatus, said: &str, last_step: Option<u64>) -
         FailureClass::OutOfMemory
     } else if status.signal().is_some_and(|signal| !FAULTS.contains(&signal)) || asked_to_end {
         FailureClass::Killed
-    } else if status.code() == Some(EXIT_IO) {
-        FailureClass::Io
-    } else if lower.contains("no space left on device") || lower.contains("input/output error") {
+    } else if status.code() == Some(EXIT_IO)
+        || lower.contains("no space left on device")
+        || lower.contains("input/output error")
+    {
         FailureClass::Io
     } else {
         FailureClass::Bug

@@ -22,9 +22,9 @@ const SWEEP: [&str; 16] = [
     "--seeds",
     "0",
     "--set",
-    "train.steps=1500",
+    "train.steps=800",
     "--set",
-    "train.eval_every=700",
+    "train.eval_every=300",
     "--set",
     "train.checkpoint_every=0",
 ];
