@@ -155,6 +155,9 @@ fn read_chain(
     stack.push(fs::canonicalize(path).map_err(cannot)?);
     let real = fs::canonicalize(&base_path)
         .map_err(|e| SweepError::new(&file, "extends", format!("{}: cannot be read: {e}", base_path.display())))?;
+    if real.is_dir() {
+        return Err(SweepError::new(&file, "extends", format!("{base:?} is a folder; it must be the path of a file")));
+    }
     if stack.contains(&real) {
         let problem = format!("{} extends itself, in a circle of {} files", base_path.display(), stack.len());
         return Err(SweepError::new(&file, "extends", problem));

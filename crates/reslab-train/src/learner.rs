@@ -286,3 +286,7 @@ mod tests {
         assert!((by_hand(&one_hot, 0.1) - by_hand(&shares, 0.1)).abs() > 1e-2, "control: the targets differ");
     }
 }
+
+#[cfg(test)]
+#[path = "learner_pairing_tests.rs"]
+mod pairing;

@@ -52,7 +52,8 @@ pub(crate) fn job<'a>(run: &PlannedRun, config: &'a RunConfig, site: &Site) -> R
     })
 }
 
-fn deterministic(run: &PlannedRun) -> bool {
+/// Whether a run asks for deterministic algorithms.
+pub(crate) fn deterministic(run: &PlannedRun) -> bool {
     run.config.get("train").and_then(|train| train.get("deterministic")).and_then(toml::Value::as_bool).unwrap_or(false)
 }
 

@@ -12,9 +12,11 @@
 mod cli;
 mod columns;
 mod commands;
+mod determinism;
 mod devices;
 mod environment;
 mod execution;
+mod filesystem;
 mod forecast;
 mod matmul;
 mod outcome;
