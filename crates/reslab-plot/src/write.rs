@@ -1,7 +1,8 @@
 //! All plots of a sweep: drawn, and written into its folder.
 
-use reslab_record::write_atomic;
+use reslab_record::{clear_partials, write_atomic};
 use reslab_report::{Sweep, Table};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::colour::SOFT;
@@ -87,22 +88,29 @@ fn finish(name: &'static str, subject: &str, scene: Result<Scene, String>) -> Re
 pub fn write_plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<Plots, PlotError> {
     let plots = plots(dir, sweep, table)?;
     let folder = dir.join("plots");
-    let io = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| PlotError::Io { path, source }
-    };
-    std::fs::create_dir_all(&folder).map_err(io(&folder))?;
+    if !plots.drawn.is_empty() {
+        std::fs::create_dir_all(&folder).map_err(|source| PlotError::Io { path: folder.clone(), source })?;
+        clear_partials(&folder)?;
+    }
     for plot in &plots.drawn {
-        write_atomic(&folder.join(format!("{}.svg", plot.name)), plot.svg.as_bytes())?;
-        write_atomic(&folder.join(format!("{}.png", plot.name)), &plot.png)?;
+        write_if_new(&folder.join(format!("{}.svg", plot.name)), plot.svg.as_bytes())?;
+        write_if_new(&folder.join(format!("{}.png", plot.name)), &plot.png)?;
     }
     for (name, _) in &plots.left_out {
         for path in ["svg", "png"].map(|ending| folder.join(format!("{name}.{ending}"))) {
             match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&path)(error)),
+                Err(source) if source.kind() != ErrorKind::NotFound => return Err(PlotError::Io { path, source }),
                 _ => {}
             }
         }
     }
     Ok(plots)
+}
+
+/// Leaves a file alone that has these bytes: a published folder may be one that can't be written to.
+fn write_if_new(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
+    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    Ok(write_atomic(path, bytes)?)
 }

@@ -3,21 +3,24 @@
 //! The file can be opened by any reader of safetensors. Its header is written here, in a fixed order, and not by the
 //! safetensors crate (whose metadata is a hash map): equal checkpoints have equal bytes.
 
-use safetensors::SafeTensors;
+mod decode;
+
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::file::{parent, sync_folder};
-use crate::{Dtype, NamedTensor, RecordError, Result};
+use crate::file::{parent, remove, sync_folder};
+use crate::{NamedTensor, RecordError, Result};
 
 /// The newest checkpoint's file in a run's folder.
 pub const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 /// The file of the one before it.
 pub const CHECKPOINT_PREV_FILE: &str = "checkpoint.prev.safetensors";
+/// What a newest checkpoint is renamed to that can't be read; see [`Checkpoint::recover`].
+pub const CHECKPOINT_BROKEN_FILE: &str = "checkpoint.broken.safetensors";
 /// The version of the checkpoints that this program writes and reads.
 pub const CHECKPOINT_FORMAT: &str = "1";
 
@@ -48,6 +51,8 @@ pub struct Restored {
     pub checkpoint: Option<Checkpoint>,
     /// Why a newer one was passed over; a line each, for the log.
     pub notes: Vec<String>,
+    /// Whether `checkpoint.safetensors` is there and can't be read.
+    pub newest_is_broken: bool,
 }
 
 impl Checkpoint {
@@ -66,7 +71,7 @@ impl Checkpoint {
         let data: usize = tensors.iter().map(|t| t.bytes.len()).sum();
         require_space(&path, (8 + header.len() + data) as u64)?;
 
-        let partial = dir.join(format!("{CHECKPOINT_FILE}.tmp"));
+        let partial = partial(dir);
         let io = |action| RecordError::io(&partial, action);
         let file = File::create(&partial).map_err(io("create"))?;
         let mut writer = BufWriter::new(&file);
@@ -103,10 +108,30 @@ impl Checkpoint {
                     break;
                 }
                 Err(RecordError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => restored.notes.push(format!("passed over a checkpoint: {e}")),
+                Err(e) => {
+                    restored.newest_is_broken |= name == CHECKPOINT_FILE;
+                    restored.notes.push(format!("passed over a checkpoint: {e}"));
+                }
             }
         }
         restored
+    }
+
+    /// As [`Checkpoint::read`], for the run's own process, which goes on from there: what a broken-off write left is
+    /// removed, and a newest checkpoint that can't be read becomes `checkpoint.broken.safetensors`. Else the next one
+    /// would push it over the intact one before it.
+    ///
+    /// # Errors
+    /// Names a file that can't be removed or renamed.
+    pub fn recover(dir: &Path) -> Result<Restored> {
+        remove(&partial(dir))?;
+        let mut restored = Self::read(dir);
+        if restored.newest_is_broken {
+            let broken = dir.join(CHECKPOINT_BROKEN_FILE);
+            fs::rename(dir.join(CHECKPOINT_FILE), &broken).map_err(RecordError::io(&broken, "rename to"))?;
+            restored.notes.push(format!("it stands in {CHECKPOINT_BROKEN_FILE} now"));
+        }
+        Ok(restored)
     }
 
     /// Reads one checkpoint file and checks all of it.
@@ -115,34 +140,7 @@ impl Checkpoint {
     /// Names the file: not readable, torn, corrupt, or of another format.
     pub fn read_file(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).map_err(RecordError::io(path, "read"))?;
-        let broken = |problem: String| RecordError::parse(path, problem);
-        let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| broken(format!("torn or corrupt: {e}")))?;
-        let stored = SafeTensors::deserialize(&bytes).map_err(|e| broken(format!("torn or corrupt: {e}")))?;
-        let mut meta: BTreeMap<String, String> = metadata.metadata().clone().unwrap_or_default().into_iter().collect();
-
-        let mut take = |key: &str| meta.remove(key).ok_or_else(|| broken(format!("no `{key}` in its header")));
-        let format = take(FORMAT_KEY)?;
-        if format != CHECKPOINT_FORMAT {
-            let problem = format!("format {format} of a checkpoint; this program knows {CHECKPOINT_FORMAT}");
-            return Err(broken(problem));
-        }
-        let (checksum, config_hash, step) = (take(CHECKSUM_KEY)?, take(CONFIG_KEY)?, take(STEP_KEY)?);
-        let step = step.parse().map_err(|_| broken(format!("its step is {step:?}")))?;
-
-        let mut tensors = Vec::with_capacity(stored.len());
-        for (name, view) in stored.iter() {
-            let dtype =
-                Dtype::from_stored(view.dtype()).ok_or_else(|| broken(format!("{name}: {:?}", view.dtype())))?;
-            let (shape, bytes) = (view.shape().to_vec(), view.data().to_vec());
-            tensors.push(NamedTensor { name: name.to_owned(), dtype, shape, bytes });
-        }
-        let mut checkpoint = Self { step, config_hash, meta, tensors };
-        checkpoint.tensors.sort_by(Self::order);
-        let found = checkpoint.checksum(&checkpoint.sorted());
-        if found != checksum {
-            return Err(broken(format!("corrupt: its checksum is {checksum}, its content's {found}")));
-        }
-        Ok(checkpoint)
+        Self::decode(path, &bytes)
     }
 
     /// The tensor of a name.
@@ -220,6 +218,11 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// The file of a checkpoint that is being written.
+fn partial(dir: &Path) -> PathBuf {
+    dir.join(format!("{CHECKPOINT_FILE}.tmp"))
+}
+
 fn require_space(path: &Path, bytes: u64) -> Result<()> {
     let folder = parent(path);
     let free = fs4::available_space(folder).map_err(RecordError::io(folder, "ask for the free space of"))?;
@@ -230,7 +233,8 @@ fn require_space(path: &Path, bytes: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use safetensors::Dtype as Stored;
+    use crate::Dtype;
+    use safetensors::{Dtype as Stored, SafeTensors};
 
     fn sample(step: u64) -> Checkpoint {
         let f32s: Vec<u8> = (0..6).flat_map(|i| (i as f32 + step as f32).to_le_bytes()).collect();
@@ -283,7 +287,7 @@ mod tests {
         assert_eq!(&weight.data()[4..8], 4_f32.to_le_bytes());
         for (name, view) in file.iter() {
             let at = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
-            let size = Dtype::from_stored(view.dtype()).unwrap().size();
+            let size = view.dtype().bitsize() / 8;
             assert!(at.is_multiple_of(size), "{name} at {at}");
         }
     }
