@@ -152,7 +152,7 @@ impl Curves {
 
     fn keys(&self, seeds: &[Vec<Seeds>], labels: &[String], has_reference: bool) -> Vec<Key> {
         let key = |sign: Sign, label: &str| Key { sign, label: label.to_owned() };
-        let is_marked = seeds.iter().flatten().any(|seeds| is_marked(seeds));
+        let is_marked = seeds.iter().flatten().any(is_marked);
         let mut keys: Vec<Key> = Vec::new();
         for label in labels {
             let look = look(label, labels);

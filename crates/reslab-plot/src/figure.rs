@@ -242,7 +242,7 @@ impl Figure {
         scene.text((area.x, foot - 18.0), &panel.name, size, Anchor::Start).bold();
         let size = font::fit(&panel.detail, SMALL, Weight::Regular, area.w);
         scene.text((area.x, foot - 6.0), &panel.detail, size, Anchor::Start).colour(SOFT);
-        let is_left = index % grid.columns == 0;
+        let is_left = index.is_multiple_of(grid.columns);
         let is_lowest = index + grid.columns >= self.panels.len();
         panel::draw(scene, self, panel, panel::Place { area, is_left, is_lowest });
     }

@@ -25,8 +25,7 @@ pub(crate) fn forest(study: &Study) -> Result<Scene, String> {
     let rows = rows(study);
     let metric = &study.table.metric;
     let factor = if metric.is_accuracy() { 100.0 } else { 1.0 };
-    let differences =
-        || rows.iter().filter_map(|row| matches!(row, Row::Arm { .. }).then_some(row)).filter_map(Row::difference);
+    let differences = || rows.iter().filter_map(Row::difference);
     let ends = differences().flat_map(|s| [Some(s.mean), s.low, s.high]).flatten().map(|x| x * factor);
     let scale = Scale::linear(ends.chain([0.0])).filter(|_| differences().next().is_some());
     let scale = scale.ok_or("no arm has a run that pairs with one of the baseline")?;

@@ -296,3 +296,40 @@ fn profile(study: &Study, run: usize, step: Option<u64>) -> Vec<(f64, f64)> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     points
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks 0 and 1 at steps 0 and 10; of block 1 nothing is known at step 10.
+    #[test]
+    fn a_heat_map_has_its_first_block_below_and_is_white_where_nothing_is_known() {
+        let cells = BTreeMap::from([((0, 0), 1.0), ((0, 1), 100.0), ((10, 0), 10.0)]);
+        let strip = strip("MLP", &cells, Scale::Log { low: 1.0, high: 100.0 });
+        assert_eq!((strip.pixels.columns, strip.x, strip.y), (2, (0.0, 20.0), (-0.5, 1.5)));
+        assert_eq!(strip.pixels.cells, [254, NONE, 0, 127]);
+        assert_eq!(strip.pixels.palette[255], WHITE);
+        assert_eq!(strip.pixels.palette[254], colour::cividis(1.0));
+    }
+
+    #[test]
+    fn many_steps_become_no_more_columns_than_are_seen() {
+        let cells = (0..1000).map(|step| ((step * 5, 0), 1.0)).collect();
+        let strip = strip("MLP", &cells, Scale::Linear { low: 0.0, high: 1.0 });
+        assert!(strip.pixels.columns <= MOST_COLUMNS && strip.pixels.columns > MOST_COLUMNS / 2);
+        assert!((4900.0..=5100.0).contains(&strip.x.1), "and the last reaches to the end: {:?}", strip.x);
+    }
+
+    #[test]
+    fn a_few_figures_do_not_take_the_colours_of_all_others() {
+        let most = (1..=980).map(|k| 0.1 * f64::from(k) / 980.0 + 0.01);
+        let Some(Scale::Log { low, high }) = colours(true, most.chain([1e-9, 50.0])) else { panic!() };
+        assert!(low > 0.009 && high < 0.12, "{low} {high}");
+        let Some(Scale::Log { low, high }) = colours(true, [1e-9, 1e-5, 1.0].into_iter()) else { panic!() };
+        assert_eq!((low, high), (0.01, 1.0), "two powers of ten");
+        assert_eq!(colours(true, [0.0, 0.0].into_iter()), Some(Scale::Linear { low: 0.0, high: 1.0 }));
+        assert_eq!(colours(false, [0.0, 0.0].into_iter()), Some(Scale::Linear { low: 0.0, high: 1.0 }));
+        assert_eq!(colours(false, [-0.5, 0.5].into_iter()), Some(Scale::Linear { low: -0.5, high: 0.5 }));
+        assert_eq!(colours(true, std::iter::empty()), None);
+    }
+}

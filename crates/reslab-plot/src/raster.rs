@@ -191,3 +191,66 @@ impl ttf_parser::OutlineBuilder for Outline {
         self.0.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::colour::{BLUE, INK, WHITE};
+
+    /// Red, green and blue of a point of the scene.
+    fn decode(scene: &Scene) -> impl Fn(usize, usize) -> Rgb + use<> {
+        let bytes = png(scene).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+        let mut data = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut data).unwrap();
+        assert_eq!((info.width, info.height, info.color_type), (80, 40, png::ColorType::Rgb));
+        move |x, y| {
+            let at = 3 * (2 * y * 80 + 2 * x);
+            Rgb(data[at], data[at + 1], data[at + 2])
+        }
+    }
+
+    fn blank() -> Scene {
+        Scene { width: 40.0, height: 20.0, title: String::new(), description: String::new(), shapes: Vec::new() }
+    }
+
+    #[test]
+    fn shapes_stand_where_the_scene_has_them() {
+        let mut scene = blank();
+        scene.rect(Area { x: 2.0, y: 2.0, w: 10.0, h: 6.0 }, BLUE);
+        scene.image(
+            Area { x: 20.0, y: 10.0, w: 10.0, h: 10.0 },
+            Pixels { columns: 2, cells: vec![0, 1, 1, 0], palette: vec![INK, BLUE] },
+        );
+        scene.line(vec![(0.0, 15.0), (18.0, 15.0)], Stroke::solid(INK, 2.0));
+        let at = decode(&scene);
+        assert_eq!([at(0, 0), at(5, 5), at(13, 5), at(5, 10)], [WHITE, BLUE, WHITE, WHITE]);
+        assert_eq!([at(22, 12), at(27, 12), at(22, 17), at(27, 17)], [INK, BLUE, BLUE, INK]);
+        assert_eq!(at(9, 15), INK);
+    }
+
+    /// With the embedded font alone: a bar of letters `I` is dark where the text stands, and white without one.
+    #[test]
+    fn text_is_drawn_upright_and_upward() {
+        let inked = |scene: &Scene| -> Vec<(usize, usize)> {
+            let at = decode(scene);
+            let points = (0..40).flat_map(|x| (0..20).map(move |y| (x, y)));
+            points.filter(|(x, y)| at(*x, *y).0 < 100).collect()
+        };
+        assert!(inked(&blank()).is_empty());
+        let mut upright = blank();
+        upright.text((10.0, 18.0), "I", 20.0, Anchor::Start).bold();
+        let points = inked(&upright);
+        assert!(
+            points.len() > 20 && points.iter().all(|(x, y)| (10..16).contains(x) && (3..18).contains(y)),
+            "{points:?}"
+        );
+        let mut upward = blank();
+        upward.text((30.0, 18.0), "I", 20.0, Anchor::Start).bold().upward();
+        let points = inked(&upward);
+        assert!(
+            points.len() > 20 && points.iter().all(|(x, y)| (14..31).contains(x) && (12..19).contains(y)),
+            "{points:?}"
+        );
+    }
+}

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn thinning_keeps_the_highest_and_the_lowest() {
         let points: Vec<Point> = (0..1000)
-            .map(|k| f64::from(k))
+            .map(f64::from)
             .map(|x| Point {
                 x,
                 mean: 1.0,
