@@ -108,7 +108,7 @@ pub(crate) fn heat(study: &Study, heat: Heat) -> Result<Figure, String> {
     let end = panels_end(&panels).unwrap_or(steps as f64);
     Ok(Figure {
         title: heat.title.to_owned(),
-        about: "Mean over n seeds. To the right: training. Upward: from the first block to the last.".to_owned(),
+        about: "Mean over n seeds, or those of them that got so far. To the right: training. Upward: from the first block to the last.".to_owned(),
         keys: Vec::new(),
         bar: Some(Bar { title: heat.bar.to_owned(), scale }),
         x: Axis::new("optimizer step", Scale::Linear { low: 0.0, high: end.max(1.0) }),
