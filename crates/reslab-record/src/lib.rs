@@ -15,6 +15,7 @@ mod number;
 mod outcome;
 mod plan;
 mod progress;
+mod provenance;
 pub mod rows;
 mod run_dir;
 mod table;

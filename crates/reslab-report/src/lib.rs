@@ -16,6 +16,7 @@ mod golden;
 mod heading;
 mod metric;
 mod notes;
+mod origin;
 mod section;
 mod select;
 mod stability;

@@ -95,6 +95,7 @@ pub(crate) fn execute(
     let outcome = catch_unwind(AssertUnwindSafe(|| -> Result<Ended> {
         let config = config_of(run, registry)?;
         let job = job(run, &config, site)?;
+        dir.write_code_diff(environment::code_diff()).map_err(TrainError::from)?;
         Ok(reslab_train::train(&job, &mut heard, &STOPPING)?)
     }));
     let (class, message) = match outcome {

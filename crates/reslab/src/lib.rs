@@ -10,6 +10,8 @@
 //! ```
 
 mod cli;
+#[cfg(test)]
+mod code_state;
 mod columns;
 mod commands;
 mod devices;
