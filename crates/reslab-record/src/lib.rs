@@ -18,6 +18,7 @@ mod progress;
 mod provenance;
 pub mod rows;
 mod run_dir;
+mod same;
 mod table;
 mod tensor;
 
@@ -32,5 +33,6 @@ pub use plan::{Axis, PLAN_FORMAT, Plan, PlannedRun, Source};
 pub use progress::Progress;
 pub use rows::{Branch, EvalRow, LayerRow, Row, Split, StepRow, Weights};
 pub use run_dir::RunDir;
+pub use same::same_records;
 pub use table::{CutBack, EvalWriter, LayerWriter, RowWriter, Rows, StepWriter, read_rows};
 pub use tensor::{Dtype, NamedTensor};

@@ -2,7 +2,7 @@
 
 use reslab_record::Env;
 
-use crate::heading::{device, short};
+use crate::heading::{self, device, short};
 use crate::sweep::{Run, Sweep};
 
 /// One thing that runs may differ in.
@@ -24,6 +24,18 @@ const ORIGINS: [Origin; 3] = [
 pub(crate) fn notes(sweep: &Sweep) -> Vec<String> {
     let mixed = ORIGINS.iter().filter_map(|origin| mixed(sweep, origin));
     mixed.chain(ORIGINS.iter().filter_map(|origin| continued(sweep, origin))).collect()
+}
+
+/// Code and device of all these runs, each different one once.
+pub(crate) fn of(runs: &[&Run]) -> String {
+    let mut found: Vec<String> = Vec::new();
+    for env in runs.iter().filter_map(|run| run.env.as_ref()) {
+        let text = format!("{}, on {}", heading::code(env), device(env));
+        if !found.contains(&text) {
+            found.push(text);
+        }
+    }
+    found.join("; ")
 }
 
 /// The version of the code that a run's records name: `8412a09`, `8412a09 with changes (diff 1a2b3c4d)`.
