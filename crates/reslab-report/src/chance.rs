@@ -9,34 +9,40 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use crate::stats::{mean, standard_deviation};
 
 /// Degrees of freedom that the other arms may lend to an arm's spread: their spreads are like its own, not the same.
-const LENT: usize = 3;
+const LENT: usize = 2;
 
 /// The spread of a figure over the seeds of an arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
-    /// Standard deviation: the arm's own or that of the median arm, whichever is larger. From two or three seeds it
-    /// would too often come out far too small.
+    /// Standard deviation.
     pub(crate) sd: f64,
-    /// Degrees of freedom of its t distribution.
+    /// Degrees of freedom.
     pub(crate) freedom: usize,
 }
 
 impl Spread {
-    /// Of an arm with the values `own`; `all` are those of every arm, itself among them. `None` where no arm has two.
-    pub(crate) fn of(own: &[f64], all: &[Vec<f64>]) -> Option<Self> {
+    /// Over seeds, as recorded and as computed anew: the smaller of the two, for one run that is far off must not hide
+    /// itself in the spread that it makes. `None` of fewer than two.
+    pub(crate) fn of(recorded: &[f64], anew: &[f64]) -> Option<Self> {
         let deviation = |values: &[f64]| standard_deviation(values, mean(values).unwrap_or_default());
-        let mut spreads: Vec<f64> = all.iter().filter(|values| values.len() > 1).map(|v| deviation(v)).collect();
-        spreads.sort_by(f64::total_cmp);
-        let middle = spreads.len() / 2;
-        let typical = match spreads.len() {
+        let n = recorded.len().min(anew.len());
+        (n > 1).then(|| Self { sd: deviation(recorded).min(deviation(anew)), freedom: n - 1 })
+    }
+
+    /// What is to be reckoned with in an arm of spread `own`: no less than that of the median arm, since from two or
+    /// three seeds a spread too often comes out far too small. `None` where no arm has one.
+    pub(crate) fn among(own: Option<Self>, all: &[Self]) -> Option<Self> {
+        let mut sds: Vec<f64> = all.iter().map(|spread| spread.sd).collect();
+        sds.sort_by(f64::total_cmp);
+        let middle = sds.len() / 2;
+        let typical = match sds.len() {
             0 => return None,
-            n if n.is_multiple_of(2) => (spreads[middle - 1] + spreads[middle]) / 2.0,
-            _ => spreads[middle],
+            n if n.is_multiple_of(2) => (sds[middle - 1] + sds[middle]) / 2.0,
+            _ => sds[middle],
         };
-        let own_freedom = own.len().saturating_sub(1);
-        let known = if own_freedom > 0 { deviation(own) } else { 0.0 };
-        let together: usize = all.iter().map(|values| values.len().saturating_sub(1)).sum();
-        Some(Self { sd: known.max(typical), freedom: together.min(own_freedom + LENT) })
+        let (sd, freedom) = own.map_or((0.0, 0), |own| (own.sd, own.freedom));
+        let together: usize = all.iter().map(|spread| spread.freedom).sum();
+        Some(Self { sd: sd.max(typical), freedom: together.min(freedom + LENT) })
     }
 }
 
@@ -120,16 +126,25 @@ mod tests {
     /// By hand: deviations of 1, 3 and 5, 9 and 2, 2 are sqrt 2, 2 sqrt 2 and 0; their median is sqrt 2.
     #[test]
     fn a_spread_is_the_larger_of_the_arms_own_and_the_median_arms() {
-        let all = [vec![1.0, 3.0], vec![5.0, 9.0], vec![2.0, 2.0], vec![7.0]];
-        let of = |index: usize| Spread::of(&all[index], &all).unwrap();
-        assert_close(of(0).sd, 2_f64.sqrt(), 1e-15);
-        assert_close(of(1).sd, 8_f64.sqrt(), 1e-15);
-        assert_close(of(2).sd, 2_f64.sqrt(), 1e-15);
-        assert_close(of(3).sd, 2_f64.sqrt(), 1e-15);
-        assert_eq!([of(0).freedom, of(3).freedom], [3, 3], "1 + 1 + 1, and no more");
-        let many: Vec<Vec<f64>> = (0..9).map(|_| vec![1.0, 3.0]).collect();
-        assert_eq!(Spread::of(&many[0], &many).unwrap().freedom, 1 + LENT);
-        assert_eq!(Spread::of(&[1.0], &[vec![1.0]]), None);
+        let all = [[1.0, 3.0], [5.0, 9.0], [2.0, 2.0]].map(|values| Spread::of(&values, &values).unwrap());
+        let among = |own: Option<usize>| Spread::among(own.map(|index| all[index]), &all).unwrap();
+        assert_close(among(Some(0)).sd, 2_f64.sqrt(), 1e-15);
+        assert_close(among(Some(1)).sd, 8_f64.sqrt(), 1e-15);
+        assert_close(among(Some(2)).sd, 2_f64.sqrt(), 1e-15);
+        assert_close(among(None).sd, 2_f64.sqrt(), 1e-15);
+        assert_eq!([among(Some(0)).freedom, among(None).freedom], [3, 2], "1 + 2, 0 + 2");
+        assert_eq!(Spread::among(Some(all[0]), &all[..1]).unwrap().freedom, 1, "no more than there are");
+        assert_eq!(Spread::among(None, &[]), None);
+    }
+
+    /// 1, 2, 3 has the deviation 1, and 1, 2, 99 one of 56.
+    #[test]
+    fn a_run_that_is_far_off_does_not_hide_in_the_spread_that_it_makes() {
+        let (near, far) = ([1.0, 2.0, 3.0], [1.0, 2.0, 99.0]);
+        assert_eq!(Spread::of(&near, &far), Some(Spread { sd: 1.0, freedom: 2 }));
+        assert_eq!(Spread::of(&far, &near), Some(Spread { sd: 1.0, freedom: 2 }));
+        assert!(Spread::of(&far, &far).unwrap().sd > 50.0, "negative control");
+        assert_eq!(Spread::of(&[1.0], &[1.0]), None);
     }
 
     /// By hand: sorted .01, .02, .03, .9 times 4, 3, 2, 1 are .04, .06, .06, .9.

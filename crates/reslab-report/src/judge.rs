@@ -65,18 +65,18 @@ fn correct(cells: &mut [Cell], arms: &mut [ArmPair]) {
 /// What chance does to one figure of each arm.
 struct Scale<'a> {
     figure: Figure<'a>,
-    /// Its values over the recorded seeds of each arm, diverged ones left out.
-    values: Vec<Vec<f64>>,
+    /// Its spreads over the seeds of each arm that has two.
+    spreads: Vec<Spread>,
 }
 
 impl<'a> Scale<'a> {
     fn new(groups: &[Group<'_>], figure: Figure<'a>) -> Self {
-        let values = groups.iter().map(|group| steady(&group.recorded, figure.of)).collect();
-        Self { figure, values }
+        let spreads = groups.iter().filter_map(|group| spread(group, figure.of)).collect();
+        Self { figure, spreads }
     }
 
     fn spread(&self, group: &Group<'_>) -> Option<Spread> {
-        Spread::of(&steady(&group.recorded, self.figure.of), &self.values)
+        Spread::among(spread(group, self.figure.of), &self.spreads)
     }
 
     fn noise(&self, group: &Group<'_>, recorded: f64, reproduced: f64) -> Option<f64> {
@@ -136,9 +136,18 @@ impl<'a> Scale<'a> {
     }
 }
 
-/// A figure over seeds, those that diverged left out.
-fn steady(recorded: &[&Finished], figure: &dyn Fn(&Finished) -> Option<f64>) -> Vec<f64> {
-    recorded.iter().filter(|finished| !finished.diverged).filter_map(|finished| figure(finished)).collect()
+/// The spread of a figure over all recorded seeds of an arm, and over the same with what was computed anew in the place
+/// of what was recorded. Diverged runs have no part in it.
+fn spread(group: &Group<'_>, figure: &dyn Fn(&Finished) -> Option<f64>) -> Option<Spread> {
+    let steady = |of: &[&Finished]| -> Vec<f64> {
+        of.iter().filter(|finished| !finished.diverged).filter_map(|finished| figure(finished)).collect()
+    };
+    let newest = |recorded: &&'_ Finished| {
+        let twice = group.runs.iter().find(|twice| std::ptr::eq(twice.recorded, *recorded));
+        twice.and_then(|twice| twice.reproduced)
+    };
+    let anew: Vec<&Finished> = group.recorded.iter().map(|run| newest(run).unwrap_or(run)).collect();
+    Spread::of(&steady(&group.recorded), &steady(&anew))
 }
 
 #[cfg(test)]

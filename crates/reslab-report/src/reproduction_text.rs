@@ -11,9 +11,9 @@ const LEGEND: [&str; 4] = [
     "equal: \"records\" where all records have equal bytes but for columns of times; \"metrics\" where all metrics, the \
      number of steps and the final loss are equal to the last bit. Such runs are identical.",
     "Else chance is what another rounding can do, at worst that of another seed: a difference of two runs has at most twice \
-     the variance of the arm over its recorded seeds (or of the median arm, where that is larger), and for accuracies \
-     2 p (1 - p) / images more. \"within interval\": no more than that. \"different\": more, by Student's t (of the seeds, \
-     and at most 3 degrees of freedom from other arms) at p = .05 after Holm's correction over all runs and arms that were judged.",
+     the variance of the arm over its seeds (as recorded or anew, the smaller; or of the median arm, where that is larger), and \
+     for accuracies 2 p (1 - p) / images more. \"within interval\": no more than that. \"different\": more, by Student's t (of the \
+     seeds, and at most 2 degrees of freedom from other arms) at p = .05 after Holm's correction over all runs and arms that were judged.",
     "An arm's mean is judged likewise; from three seeds on also by a paired t test, which finds differences that are small \
      but always the same. \"difference\" is new - recorded, paired by seed, with its 95 % t interval (for n = 2 the range).",
     "Runs that diverged are compared by that alone: one that does so only once is different, unless recorded seeds of its arm \
@@ -37,7 +37,8 @@ impl Reproduction {
         }
         let rest = all - records - metrics - missing;
         if rest > 0 && different.is_empty() {
-            parts.push(format!("{rest} differ by no more than chance allows"));
+            let s = if rest == 1 { "s" } else { "" };
+            parts.push(format!("{rest} differ{s} by no more than chance allows"));
         }
         let word = match (missing, different.is_empty()) {
             (_, false) => "Not reproduced",

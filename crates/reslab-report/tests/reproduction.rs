@@ -108,6 +108,17 @@ fn what_another_rounding_does_is_within_the_interval() {
     assert!(reproduce(&[("plain", scores(&PLAIN), scores(&one_more))]).arms[0].metric.verdict == Verdict::Within);
 }
 
+/// The one run that is off would hide in the spread that it makes, were that all that is looked at.
+#[test]
+fn one_changed_record_is_different() {
+    let doctored = [0.1, PLAIN[1], PLAIN[2]];
+    let others = || ("gated", scores(&GATED), scores(&GATED));
+    for (old, new) in [(doctored, PLAIN), (PLAIN, doctored)] {
+        let got = reproduce(&[("plain", scores(&old), scores(&new)), others()]);
+        assert_eq!(verdicts(&got)[..2], [Verdict::Different, Verdict::Identical], "{got:?}");
+    }
+}
+
 /// A learning rate four times as high cost plain 7.6 points in results/lr_grid-cpu (74.27 and 66.65).
 #[test]
 fn another_learning_rate_is_different() {

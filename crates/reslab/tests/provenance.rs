@@ -50,7 +50,7 @@ fn a_run_that_other_code_goes_on_with_says_so_in_the_table() {
     let called = place.call(&ONE).expect(0);
     let log = std::fs::read_to_string(dir.log_path()).expect("a log");
     assert!(log.contains(", from step 20"), "it goes on from its checkpoint:\n{log}");
-    assert_eq!(dir.read_earlier_envs().expect("readable"), [began.clone()]);
+    assert_eq!(dir.read_earlier_envs().expect("readable"), [began]);
     assert!(called.out.contains("continued by other code than began it: plain s0 (fedcba9"), "{}", called.out);
 
     // Without a checkpoint it begins anew, and nothing of the other code is left in it.
