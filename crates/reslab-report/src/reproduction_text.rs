@@ -15,7 +15,7 @@ const LEGEND: [&str; 4] = [
      for accuracies 2 p (1 - p) / images more. \"within interval\": no more than that. \"different\": more, by Student's t (of the \
      seeds, and at most 2 degrees of freedom from other arms) at p = .05 after Holm's correction over all runs and arms that were judged.",
     "An arm's mean is judged likewise; from three seeds on also by a paired t test, which finds differences that are small \
-     but always the same. \"difference\" is new - recorded, paired by seed, with its 95 % t interval (for n = 2 the range).",
+     but always the same. \"difference\" is new - recorded, paired by seed, with its 95 % t interval (for n = 2 the range, in brackets).",
     "Runs that diverged are compared by that alone: one that does so only once is different, unless recorded seeds of its arm \
      went either way. With one seed of every arm only the noise of the test images is known, which is too little where \
      training is chaotic, and losses are not judged.",
@@ -96,12 +96,12 @@ impl Reproduction {
     }
 
     fn sections(&self) -> [Section; 2] {
-        let metric = title_of(&self.metric);
-        let header = [&*format!("run ({metric})"), "equal", "recorded", "new", "", "recorded loss", "new loss", ""];
-        let mut runs = Section::new("Runs", header.map(str::to_owned));
+        let title = |of: &str| format!("{of}: {} and final loss", title_of(&self.metric));
+        let header = ["run", "equal", "recorded", "new", "verdict", "recorded loss", "new loss", "loss verdict"];
+        let mut runs = Section::new(&title("Runs"), header.map(str::to_owned));
         runs.rows = self.cells.iter().map(|cell| self.cell_row(cell)).collect();
-        let header = [&*format!("mean ({metric})"), "recorded", "new", "difference", "", "loss difference", ""];
-        let mut arms = Section::new("Arms", header.map(str::to_owned));
+        let header = ["arm", "n", "recorded", "new", "difference", "verdict", "loss difference", "loss verdict"];
+        let mut arms = Section::new(&title("Means of arms"), header.map(str::to_owned));
         arms.rows = self.arms.iter().map(|arm| self.arm_row(arm)).collect();
         [runs, arms]
     }
@@ -119,11 +119,12 @@ impl Reproduction {
         let style = Style::of(&self.metric);
         vec![
             arm.arm.clone(),
+            arm.metric_difference.map_or(0, |d| d.n).to_string(),
             show(arm.metric.recorded, style),
             show(arm.metric.reproduced, style),
-            cell::difference(arm.metric_difference.as_ref(), style.signed()),
+            cell::short(arm.metric_difference.as_ref(), style.signed()),
             of_arm(&arm.metric).to_owned(),
-            cell::difference(arm.final_loss_difference.as_ref(), Style::LOSS.signed()),
+            cell::short(arm.final_loss_difference.as_ref(), Style::LOSS.signed()),
             of_arm(&arm.final_loss).to_owned(),
         ]
     }
