@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::file::{self, write_atomic};
 use crate::table::{EvalWriter, LayerWriter, ProbeWriter, StepWriter};
-use crate::{CHECKPOINT_PREV_FILE, Checkpoint, Done, Env, Failed, MicroBatches, RecordError, Restored, Result, Timing};
+use crate::{CHECKPOINT_PREV_FILE, Checkpoint, Done, Failed, MicroBatches, RecordError, Restored, Result, Timing};
 
 /// The folder of one run. Every method that writes refuses to once `done.json` is there.
 #[derive(Debug, Clone)]
@@ -102,22 +102,6 @@ impl RunDir {
         toml::from_str(&file::read_text(&path)?).map_err(|e| RecordError::parse(&path, e.to_string().trim()))
     }
 
-    /// Writes `env.json`.
-    ///
-    /// # Errors
-    /// The run is finished, or the file cannot be written.
-    pub fn write_env(&self, env: &Env) -> Result<()> {
-        self.write_json("env.json", env)
-    }
-
-    /// Reads `env.json`; `None` where there is none.
-    ///
-    /// # Errors
-    /// Names the file.
-    pub fn read_env(&self) -> Result<Option<Env>> {
-        self.read_json("env.json")
-    }
-
     /// Writes `timing.json`.
     ///
     /// # Errors
@@ -171,12 +155,7 @@ impl RunDir {
     /// # Errors
     /// The run is finished, or the file cannot be removed.
     pub fn clear_failed(&self) -> Result<()> {
-        self.refuse_finished()?;
-        let path = self.at("failed.json");
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(RecordError::io(&path, "remove")(e)),
-            _ => Ok(()),
-        }
+        self.remove("failed.json")
     }
 
     /// Writes `done.json`: the last thing that is ever written here.
@@ -245,26 +224,35 @@ impl RunDir {
         }
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    fn refuse_finished(&self) -> Result<()> {
+    pub(crate) fn refuse_finished(&self) -> Result<()> {
         if self.is_done() { Err(RecordError::Finished { path: self.path.clone() }) } else { Ok(()) }
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.refuse_finished()?;
         write_atomic(&self.at(name), bytes)
     }
 
-    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        self.refuse_finished()?;
+        let path = self.at(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(RecordError::io(&path, "remove")(e)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string_pretty(value).map_err(|e| RecordError::parse(&self.at(name), e))?;
         text.push('\n');
         self.write(name, text.as_bytes())
     }
 
-    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+    pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let path = self.at(name);
         match fs::read_to_string(&path) {
             Ok(text) => serde_json::from_str(&text).map(Some).map_err(|e| RecordError::parse(&path, e)),
@@ -277,7 +265,7 @@ impl RunDir {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CHECKPOINT_BROKEN_FILE, CHECKPOINT_FILE, CHECKPOINT_PREV_FILE, FailureClass, Outcome};
+    use crate::{CHECKPOINT_BROKEN_FILE, CHECKPOINT_FILE, CHECKPOINT_PREV_FILE, Env, FailureClass, Outcome};
     use std::collections::BTreeMap;
 
     fn done(outcome: Outcome) -> Done {

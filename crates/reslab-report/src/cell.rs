@@ -16,7 +16,7 @@ pub(crate) struct Style {
 
 impl Style {
     /// Four digits for what may be the metric, three for what is looked at beside it.
-    const LOSS: Self = Self { factor: 1.0, digits: 4, signed: false };
+    pub(crate) const LOSS: Self = Self { factor: 1.0, digits: 4, signed: false };
     pub(crate) const FINAL_LOSS: Self = Self { digits: 3, ..Self::LOSS };
 
     pub(crate) fn of(metric: &Metric) -> Self {
@@ -27,7 +27,7 @@ impl Style {
         Self { signed: true, ..self }
     }
 
-    fn show(self, x: f64) -> String {
+    pub(crate) fn show(self, x: f64) -> String {
         let text = format!("{:.*}", self.digits, x * self.factor);
         // A rounded zero has no sign.
         let text = if text.trim_start_matches('-').chars().all(|c| matches!(c, '0' | '.')) {

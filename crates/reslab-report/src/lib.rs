@@ -9,13 +9,18 @@
 
 mod arm;
 mod cell;
+mod chance;
 mod data;
 mod error;
 #[cfg(test)]
 mod golden;
 mod heading;
+mod judge;
 mod metric;
 mod notes;
+mod origin;
+mod reproduction;
+mod reproduction_text;
 mod section;
 mod select;
 mod stability;
@@ -29,9 +34,10 @@ pub use arm::{ArmRow, ArmTiming};
 pub use error::ReportError;
 pub use heading::Heading;
 pub use metric::Metric;
+pub use reproduction::{ArmPair, Cell, Equality, Pair, Reproduction, Verdict, compare};
 pub use select::{Chosen, Selection};
 pub use stability::{Sides, SpikeRule, diverges, is_not_trained, largest_grad_norm, smoothed_loss, spike_score};
 pub use stats::{Interval, Summary, mean, summarize};
 pub use sweep::{Finished, Run, Status, Sweep, read_sweep, read_sweep_with};
 pub use table::{Options, Table, table};
-pub use write::write_tables;
+pub use write::{write_reproduction, write_tables};

@@ -1,10 +1,8 @@
 //! The lines under a table: how to read it, and what must be known of these runs.
 
-use std::collections::BTreeSet;
-
 use crate::arm::ArmRow;
-use crate::heading;
 use crate::metric::Metric;
+use crate::origin;
 use crate::select::Selection;
 use crate::sweep::{Finished, Run, Status, Sweep};
 
@@ -97,7 +95,7 @@ pub(crate) fn notes(sweep: &Sweep, rows: &[ArmRow], metrics: &[Metric]) -> Vec<S
         list(&format!("Without {}", metric.name()), which(sweep, lacks, |run, _| run.label()));
     }
     problems(sweep, &mut notes);
-    mixed(sweep, &mut notes);
+    notes.extend(origin::notes(sweep));
     notes
 }
 
@@ -126,19 +124,6 @@ fn problems(sweep: &Sweep, notes: &mut Vec<String>) {
     }
     for (problem, runs) in found {
         notes.push(format!("Records: {problem} ({}).", runs.join("; ")));
-    }
-}
-
-/// Runs of different code or devices in one table.
-fn mixed(sweep: &Sweep, notes: &mut Vec<String>) {
-    let distinct = |say: fn(&reslab_record::Env) -> String| {
-        sweep.runs.iter().filter_map(|run| run.env.as_ref()).map(say).collect::<BTreeSet<_>>().len()
-    };
-    if distinct(heading::code) > 1 {
-        notes.push("Warning: the runs come from different code (see above).".to_owned());
-    }
-    if distinct(heading::device) > 1 {
-        notes.push("Warning: the runs come from different devices or numbers of threads (see above).".to_owned());
     }
 }
 
