@@ -88,6 +88,12 @@ fn frame() -> Vec<KeyDoc> {
             "Keys of axes whose value is chosen per arm on the validation split: `[\"optim.lr\"]`. Optional.",
         ),
         doc(
+            "study.primary",
+            "list of 2 strings",
+            "The one comparison that the sweep is made for, `[\"arm\", \"baseline\"]`, by names without axes of `[grid]`. It is \
+             tested alone, all others are exploratory. Name it before the first run: a later one is marked as late. Optional.",
+        ),
+        doc(
             "[[arm]]",
             "tables",
             "What is compared: `name`, `residual`, perhaps `drop_path`, and keys of any table below for this arm only.",
