@@ -9,15 +9,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::file::{parent, sync_folder};
+use crate::file::{parent, remove, sync_folder};
 use crate::{Dtype, NamedTensor, RecordError, Result};
 
 /// The newest checkpoint's file in a run's folder.
 pub const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 /// The file of the one before it.
 pub const CHECKPOINT_PREV_FILE: &str = "checkpoint.prev.safetensors";
+/// What a newest checkpoint is renamed to that can't be read; see [`Checkpoint::recover`].
+pub const CHECKPOINT_BROKEN_FILE: &str = "checkpoint.broken.safetensors";
 /// The version of the checkpoints that this program writes and reads.
 pub const CHECKPOINT_FORMAT: &str = "1";
 
@@ -48,6 +50,8 @@ pub struct Restored {
     pub checkpoint: Option<Checkpoint>,
     /// Why a newer one was passed over; a line each, for the log.
     pub notes: Vec<String>,
+    /// Whether `checkpoint.safetensors` is there and can't be read.
+    pub newest_is_broken: bool,
 }
 
 impl Checkpoint {
@@ -66,7 +70,7 @@ impl Checkpoint {
         let data: usize = tensors.iter().map(|t| t.bytes.len()).sum();
         require_space(&path, (8 + header.len() + data) as u64)?;
 
-        let partial = dir.join(format!("{CHECKPOINT_FILE}.tmp"));
+        let partial = partial(dir);
         let io = |action| RecordError::io(&partial, action);
         let file = File::create(&partial).map_err(io("create"))?;
         let mut writer = BufWriter::new(&file);
@@ -103,10 +107,30 @@ impl Checkpoint {
                     break;
                 }
                 Err(RecordError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => restored.notes.push(format!("passed over a checkpoint: {e}")),
+                Err(e) => {
+                    restored.newest_is_broken |= name == CHECKPOINT_FILE;
+                    restored.notes.push(format!("passed over a checkpoint: {e}"));
+                }
             }
         }
         restored
+    }
+
+    /// As [`Checkpoint::read`], for the run's own process, which goes on from there: what a broken-off write left is
+    /// removed, and a newest checkpoint that can't be read becomes `checkpoint.broken.safetensors`. Else the next one
+    /// would push it over the intact one before it.
+    ///
+    /// # Errors
+    /// Names a file that can't be removed or renamed.
+    pub fn recover(dir: &Path) -> Result<Restored> {
+        remove(&partial(dir))?;
+        let mut restored = Self::read(dir);
+        if restored.newest_is_broken {
+            let broken = dir.join(CHECKPOINT_BROKEN_FILE);
+            fs::rename(dir.join(CHECKPOINT_FILE), &broken).map_err(RecordError::io(&broken, "rename to"))?;
+            restored.notes.push(format!("it stands in {CHECKPOINT_BROKEN_FILE} now"));
+        }
+        Ok(restored)
     }
 
     /// Reads one checkpoint file and checks all of it.
@@ -218,6 +242,11 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{b:02x}");
         text
     })
+}
+
+/// The file of a checkpoint that is being written.
+fn partial(dir: &Path) -> PathBuf {
+    dir.join(format!("{CHECKPOINT_FILE}.tmp"))
 }
 
 fn require_space(path: &Path, bytes: u64) -> Result<()> {

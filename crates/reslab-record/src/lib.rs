@@ -21,10 +21,10 @@ mod run_dir;
 mod table;
 mod tensor;
 
-pub use checkpoint::{CHECKPOINT_FILE, CHECKPOINT_FORMAT, CHECKPOINT_PREV_FILE};
+pub use checkpoint::{CHECKPOINT_BROKEN_FILE, CHECKPOINT_FILE, CHECKPOINT_FORMAT, CHECKPOINT_PREV_FILE};
 pub use checkpoint::{Checkpoint, Restored, sha256_hex};
 pub use error::{RecordError, Result};
-pub use file::write_atomic;
+pub use file::{clear_partials, write_atomic};
 pub use heartbeat::network_file_system;
 pub use lock::{RunLock, RunState, is_locked, run_state};
 pub use number::widen;

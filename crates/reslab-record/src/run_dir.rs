@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::file::{self, write_atomic};
 use crate::table::{EvalWriter, LayerWriter, StepWriter};
-use crate::{Checkpoint, Done, Env, Failed, MicroBatches, RecordError, Restored, Result, Timing};
+use crate::{CHECKPOINT_PREV_FILE, Checkpoint, Done, Env, Failed, MicroBatches, RecordError, Restored, Result, Timing};
 
 /// The folder of one run. Every method that writes refuses to once `done.json` is there.
 #[derive(Debug, Clone)]
@@ -214,9 +214,26 @@ impl RunDir {
         checkpoint.write(&self.path)
     }
 
-    /// The newest intact checkpoint, if there is one.
-    pub fn read_checkpoint(&self) -> Restored {
-        Checkpoint::read(&self.path)
+    /// The newest intact checkpoint, if there is one; a broken one is set aside. For the process that holds the run's
+    /// lock.
+    ///
+    /// # Errors
+    /// A file cannot be removed or renamed.
+    pub fn recover_checkpoint(&self) -> Result<Restored> {
+        Checkpoint::recover(&self.path)
+    }
+
+    /// Removes the checkpoint before the newest one: a run at its end needs none to fall back to.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn drop_previous_checkpoint(&self) -> Result<()> {
+        self.refuse_finished()?;
+        let path = self.at(CHECKPOINT_PREV_FILE);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(RecordError::io(&path, "remove")(e)),
+            _ => Ok(()),
+        }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -251,7 +268,7 @@ impl RunDir {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FailureClass, Outcome};
+    use crate::{CHECKPOINT_BROKEN_FILE, CHECKPOINT_FILE, CHECKPOINT_PREV_FILE, FailureClass, Outcome};
     use std::collections::BTreeMap;
 
     fn done(outcome: Outcome) -> Done {
@@ -380,8 +397,27 @@ mod tests {
         let moved = dir.path().join("moved");
         fs::rename(run.path(), &moved).unwrap();
         let run = RunDir::open(&moved).unwrap();
-        assert_eq!(run.read_checkpoint().checkpoint.map(|c| c.step), Some(4));
+        assert_eq!(run.recover_checkpoint().unwrap().checkpoint.map(|c| c.step), Some(4));
         run.write_done(&done(Outcome::Finished)).unwrap();
         assert!(run.is_done());
+    }
+
+    #[test]
+    fn a_broken_checkpoint_is_set_aside_and_does_not_push_the_intact_one_out() {
+        let (_dir, run) = run_dir();
+        let checkpoint = |step| Checkpoint { step, ..Checkpoint::default() };
+        let recovered = || run.recover_checkpoint().unwrap();
+        run.write_checkpoint(&checkpoint(3)).unwrap();
+        run.write_checkpoint(&checkpoint(6)).unwrap();
+        let (newest, partial) = (run.at(CHECKPOINT_FILE), run.at("checkpoint.safetensors.tmp"));
+        fs::write(&partial, "half").unwrap();
+        assert_eq!((recovered().checkpoint, recovered().notes.len()), (Some(checkpoint(6)), 0));
+        assert!(!partial.exists(), "what a broken-off write left stays");
+        fs::write(&newest, "torn").unwrap();
+        let found = recovered();
+        assert_eq!((found.checkpoint, found.notes.len()), (Some(checkpoint(3)), 2), "{:?}", found.notes);
+        assert_eq!(fs::read(run.at(CHECKPOINT_BROKEN_FILE)).unwrap(), b"torn");
+        run.write_checkpoint(&checkpoint(6)).unwrap();
+        assert_eq!(Checkpoint::read_file(&run.at(CHECKPOINT_PREV_FILE)).unwrap(), checkpoint(3));
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use reslab_record::{
     Branch, Done, EvalRow, EvalWriter, LayerRow, LayerWriter, Outcome, Progress, RunDir, Split, StepRow, StepWriter,
-    Timing, Weights, widen,
+    Timing, Weights, clear_partials, widen,
 };
 use reslab_residual::SiteFigures;
 use reslab_torch::peak_memory;
@@ -14,6 +14,9 @@ use crate::evaluate::Scores;
 use crate::gradients::{Part, Parts};
 use crate::learner::{Learner, Measured};
 use crate::{Job, TrainError};
+
+/// The metric that a step itself gives.
+const TRAIN_LOSS: &str = "train/loss";
 
 /// The open records of one run.
 pub(crate) struct Records<'a> {
@@ -40,6 +43,7 @@ impl<'a> Records<'a> {
     /// Opens the run's folder and writes down what will be computed, where and by which code.
     pub(crate) fn start(job: &'a Job) -> Result<Self, TrainError> {
         let dir = RunDir::create(&job.dir)?;
+        clear_partials(&job.dir)?;
         dir.clear_failed()?;
         dir.write_config(&job.table)?;
         dir.write_env(&job.env)?;
@@ -109,7 +113,7 @@ impl<'a> Records<'a> {
                 layers.iter().enumerate().map(|(site, figures)| layer_row(step, site, figures)).collect();
             self.layers.append_all(&rows)?;
         }
-        self.metrics.insert("train/loss".to_owned(), narrow(measured.loss));
+        self.set_train_loss(narrow(measured.loss));
         let event = Progress::Step {
             step,
             steps: config.steps(),
@@ -174,16 +178,23 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// Mean loss of the last step's batch, if one was done.
+    pub(crate) fn train_loss(&self) -> Option<f64> {
+        self.metrics.get(TRAIN_LOSS).copied()
+    }
+
+    /// Takes the loss of the step before the one that the run goes on with.
+    pub(crate) fn set_train_loss(&mut self, loss: f64) {
+        self.metrics.insert(TRAIN_LOSS.to_owned(), loss);
+    }
+
     /// Removes all rows of `step` and after, for the run to go on there. Whether all rows before it are there.
     pub(crate) fn cut_back(&mut self, step: u64) -> Result<bool, TrainError> {
+        let evaluated = self.job.config.last_evaluated(step);
         let [steps, evals, layers] =
-            [self.steps.cut_back(step)?, self.evals.cut_back(step)?, self.layers.cut_back(step)?];
-        let config = self.job.config;
-        let watched = match config.train.telemetry_every {
-            0 => 0,
-            every => step.div_ceil(every),
-        };
-        let whole = steps.kept == step && layers.kept == watched * 2 * config.model.depth as u64;
+            [self.steps.cut_back(step)?, self.evals.cut_back(evaluated)?, self.layers.cut_back(step)?];
+        let expected = self.job.config.rows_before(step);
+        let whole = [steps.kept, evals.kept, layers.kept] == expected;
         for torn in [steps, evals, layers].into_iter().filter_map(|cut| cut.torn) {
             self.log(&format!("a row was torn, and is computed again: {torn}"))?;
         }
@@ -207,6 +218,9 @@ impl<'a> Records<'a> {
                 format!("loss or gradient not finite at step {step}: the run ends, as a result")
             }
         })?;
+        if outcome == Outcome::Finished {
+            self.dir.drop_previous_checkpoint()?;
+        }
         let config = self.job.config;
         let rate = config.drop_path.effective_rate(config.model.depth, config.batch());
         self.dir.write_done(&Done {

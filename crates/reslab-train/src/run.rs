@@ -74,12 +74,13 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
     }
 
     // ---- the end
-    finish(&mut learner, &mut best, &mut records, progress)?;
+    finish(job, &mut learner, &mut best, &mut records, progress)?;
     Ok(Ended::Done(Outcome::Finished))
 }
 
-/// Validation once more, then the only look at the test split.
+/// Validation once more, the last checkpoint, then the only look at the test split.
 fn finish(
+    job: &Job,
     learner: &mut Learner,
     best: &mut Best,
     records: &mut Records,
@@ -87,6 +88,8 @@ fn finish(
 ) -> Result<(), TrainError> {
     let (report, steps) = (learner.config().train.report, learner.config().steps());
     validate(learner, steps - 1, best, records, progress)?;
+    // From here a run that is killed goes on without a step. It is what the run leaves as its network.
+    save(job, learner, best, steps, records)?;
     if let (ReportWeights::BestVal, Some(weights)) = (report, best.weights()) {
         learner.set_weights(weights);
     }

@@ -14,6 +14,7 @@ use crate::records::Records;
 use crate::{Job, TrainError};
 
 const BEST: &str = "best";
+const TRAIN_LOSS: &str = "train_loss";
 
 /// The best validation so far; its weights only where the run reports those.
 #[derive(Debug, Default)]
@@ -90,7 +91,8 @@ pub(crate) fn save(
     for (name, tensor) in names().zip(best.weights().into_iter().flatten()) {
         tensors.push(to_bytes(format!("best/{name}"), tensor)?);
     }
-    let meta = BTreeMap::from([(BEST.to_owned(), best.to_text())]);
+    let mut meta = BTreeMap::from([(BEST.to_owned(), best.to_text())]);
+    meta.extend(records.train_loss().map(|loss| (TRAIN_LOSS.to_owned(), loss.to_bits().to_string())));
     let checkpoint = Checkpoint { step, config_hash: job.id.clone(), meta, tensors };
     RunDir::open(&job.dir)?.write_checkpoint(&checkpoint)?;
     records.saved(began.elapsed());
@@ -104,12 +106,14 @@ pub(crate) fn restore(
     best: &mut Best,
     records: &mut Records,
 ) -> Result<u64, TrainError> {
-    let restored = RunDir::open(&job.dir)?.read_checkpoint();
+    let restored = RunDir::open(&job.dir)?.recover_checkpoint()?;
     for note in &restored.notes {
         records.log(note)?;
     }
     if let Some(checkpoint) = restored.checkpoint {
         if records.cut_back(checkpoint.step)? {
+            let loss = checkpoint.meta.get(TRAIN_LOSS).and_then(|bits| bits.parse().ok()).map(f64::from_bits);
+            loss.into_iter().for_each(|loss| records.set_train_loss(loss));
             return load(job, checkpoint, learner, best);
         }
         // What is lost of the records can only be had by computing it again.

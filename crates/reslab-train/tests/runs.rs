@@ -194,8 +194,35 @@ fn a_run_that_was_stopped_goes_on_to_the_same_bytes() {
         assert_eq!(run_until(&table, parts.path(), Some(8)).unwrap(), Ended::Interrupted { step: 9 }, "{name}");
         assert_eq!(run(&table, parts.path()), Ended::Done(Outcome::Finished), "{name}");
         assert_eq!(steps_without_times(whole.path()), steps_without_times(parts.path()), "{name}");
-        for file in ["evals.csv", "layers.csv", "done.json"] {
+        for file in ["evals.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
             assert_eq!(bytes(whole.path(), file), bytes(parts.path(), file), "{name}: {file}");
+        }
+    }
+}
+
+/// The last checkpoint holds the network after the last step, from which a run that is killed at its end goes on.
+#[test]
+fn a_run_that_was_killed_at_its_end_computes_the_end_again_and_no_step() {
+    for report in ["\"last\"", "\"best_val\""] {
+        let table = table(any_strategy(), &[("train.ema_decay", "0.5"), ("train.report", report)]);
+        let whole = tempfile::tempdir().unwrap();
+        run(&table, whole.path());
+        assert!(!whole.path().join("checkpoint.prev.safetensors").exists(), "nothing is left to fall back to");
+        let evals = String::from_utf8(bytes(whole.path(), "evals.csv")).unwrap();
+        // Before the first row of the end's evaluations, between them, in the middle of the last row, and after all.
+        let of_the_end = evals.lines().rev().take(4).map(|line| line.len() + 1).sum::<usize>();
+        for kept in [evals.len() - of_the_end, evals.len() - 30, evals.len() - 3, evals.len()] {
+            let killed = tempfile::tempdir().unwrap();
+            for file in ["steps.csv", "layers.csv", "checkpoint.safetensors", "timing.json"] {
+                std::fs::copy(whole.path().join(file), killed.path().join(file)).unwrap();
+            }
+            std::fs::write(killed.path().join("evals.csv"), &evals[..kept]).unwrap();
+            assert_eq!(run_until(&table, killed.path(), Some(0)).unwrap(), Ended::Done(Outcome::Finished));
+            let log = String::from_utf8(bytes(killed.path(), "log.txt")).unwrap();
+            assert!(log.contains(", from step 12"), "{log}");
+            for file in ["steps.csv", "evals.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
+                assert_eq!(bytes(whole.path(), file), bytes(killed.path(), file), "{report}, {kept}: {file}");
+            }
         }
     }
 }

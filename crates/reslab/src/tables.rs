@@ -1,6 +1,6 @@
 //! The table of a sweep, printed and kept current on disk.
 
-use crate::terminal::say;
+use crate::terminal::{say, warn};
 use crate::watch::Watch;
 use anyhow::Result;
 use reslab_report::{Options, read_sweep, table, write_tables};
@@ -20,4 +20,41 @@ pub(crate) fn refresh_tables(dir: &Path, watch: &Watch) {
     if let Err(error) = write_tables(dir) {
         watch.note(&format!("warning: the table could not be written: {error}"));
     }
+}
+
+/// How often tables are written anew because the records changed meanwhile.
+const ROUNDS: usize = 5;
+
+/// Writes the tables unless those on disk say what the records say. Another sweep in this folder may write older ones over
+/// them, so they are read again when they stand; and a sweep that was killed after its last run left none or old ones.
+///
+/// # Errors
+/// As [`write_tables`]; or the table of these records can't be made.
+pub(crate) fn settle_tables(dir: &Path) -> Result<()> {
+    for _ in 0..ROUNDS {
+        if are_current(dir)? {
+            break;
+        }
+        write_tables(dir)?;
+    }
+    Ok(())
+}
+
+/// [`settle_tables`] where nothing is to be done: a folder that can't be written to may be a published one.
+pub(crate) fn settle_if_possible(dir: &Path) {
+    if let Err(error) = settle_tables(dir) {
+        warn(format_args!(
+            "the table in {} is not that of its records, and could not be written: {error}",
+            dir.display()
+        ));
+    }
+}
+
+fn are_current(dir: &Path) -> Result<bool> {
+    let table = table(&read_sweep(dir)?, &Options::default())?;
+    let holds = |name: &str, text: String| std::fs::read(dir.join(name)).is_ok_and(|bytes| bytes == text.as_bytes());
+    Ok(holds("table.md", table.to_markdown())
+        && holds("table.csv", table.to_csv())
+        && holds("table.tex", table.to_tex())
+        && holds("timing.md", table.timing_markdown()))
 }

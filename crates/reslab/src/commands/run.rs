@@ -7,7 +7,7 @@ use crate::outcome::{Exit, Usage};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
-use crate::tables::refresh_tables;
+use crate::tables::{refresh_tables, settle_if_possible};
 use crate::terminal::{note, say};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
@@ -50,6 +50,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let run = frozen.plan.runs.iter().find(|run| run.id == id).expect("the frozen plan has the plan's runs");
     if RunDir::open(&run.dir(&dir)).is_ok_and(|dir| dir.is_done()) {
         note(format_args!("{} is done; nothing was started", label(run)));
+        settle_if_possible(&dir);
         show_result(&run.dir(&dir))?;
         return Ok(Exit::Done);
     }

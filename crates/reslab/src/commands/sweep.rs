@@ -9,7 +9,7 @@ use crate::planning::{FileOptions, Fit, Planned, Selection};
 use crate::probing::{run_command, slots};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
-use crate::tables::{print_table, refresh_tables};
+use crate::tables::{print_table, refresh_tables, settle_if_possible, settle_tables};
 use crate::terminal::{bytes, note, say, warn};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
@@ -130,12 +130,13 @@ fn known_folders(dir: &Path, runs: &[PlannedRun]) -> Vec<PlannedRun> {
 }
 
 /// Where all runs of a plan that says the same are done, nothing is written, not even the plan: the folder may be
-/// a published one.
+/// a published one. Only tables that its records belie are mended.
 fn all_done(planned: &Planned, runs: &[PlannedRun], dir: &Path) -> Result<Option<Exit>> {
     let Ok(old) = Plan::read(dir) else { return Ok(None) };
     if !says_the_same(&old, &planned.plan) || !known_folders(dir, runs).iter().all(|run| is_done(run, dir)) {
         return Ok(None);
     }
+    settle_if_possible(dir);
     tell_all_done(runs.len(), dir);
     print_table(dir)?;
     Ok(Some(Exit::Done))
@@ -300,7 +301,7 @@ impl Sweep<'_> {
 
     fn finish(&self, summary: &Summary, estimate: Option<&Estimate>) -> Result<Exit> {
         if summary.finished + summary.non_finite + summary.done_before > 0 {
-            reslab_report::write_tables(self.dir)?;
+            settle_tables(self.dir)?;
             print_table(self.dir)?;
         }
         match summary.all_done_before() {
