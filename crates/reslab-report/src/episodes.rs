@@ -1,6 +1,6 @@
 //! Spikes that are close together, as one episode: how large it is, and how long it lasts.
 
-use crate::stability::{Spike, SpikeRule, spikes};
+use crate::stability::{Spike, SpikeRule, Spikes, spikes};
 
 /// Spikes less than this many steps apart are one episode.
 pub const APART: usize = 10;
@@ -21,10 +21,39 @@ pub struct Episode {
     pub steps_to_recover: Option<usize>,
 }
 
+/// Episodes of several runs, taken together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct EpisodeCount {
+    /// How many.
+    pub episodes: usize,
+    /// The largest size.
+    pub largest: Option<f64>,
+    /// The most steps to recover, of those that did.
+    pub longest: Option<usize>,
+    /// How many did not recover.
+    pub lasting: usize,
+}
+
+impl EpisodeCount {
+    pub(crate) fn of<'a>(episodes: impl Iterator<Item = &'a Episode>) -> Self {
+        episodes.fold(Self::default(), |all, one| Self {
+            episodes: all.episodes + 1,
+            largest: Some(all.largest.map_or(one.size, |largest| largest.max(one.size))),
+            longest: all.longest.max(one.steps_to_recover),
+            lasting: all.lasting + usize::from(one.steps_to_recover.is_none()),
+        })
+    }
+}
+
 /// The episodes of `values`, one value per step, in their order.
 pub fn spike_episodes(values: &[f64], rule: SpikeRule) -> Vec<Episode> {
+    gather(values, &spikes(values, rule), rule)
+}
+
+/// The episodes of spikes that are known.
+pub(crate) fn gather(values: &[f64], spikes: &Spikes, rule: SpikeRule) -> Vec<Episode> {
     let mut episodes: Vec<Vec<Spike>> = Vec::new();
-    for spike in spikes(values, rule).found {
+    for spike in spikes.found.iter().copied() {
         match episodes.last_mut() {
             Some(episode) if episode.last().is_some_and(|last| spike.at - last.at < APART) => episode.push(spike),
             _ => episodes.push(vec![spike]),
@@ -74,6 +103,14 @@ mod tests {
         assert_eq!(near, [Episode { start: 4, last: 13, spikes: 2, size: 10.0, steps_to_recover: Some(10) }]);
         let far = with(9);
         assert_eq!(far.iter().map(|e| (e.start, e.spikes)).collect::<Vec<_>>(), [(4, 1), (14, 1)], "10 apart are two");
+    }
+
+    #[test]
+    fn episodes_of_several_runs_are_counted_together() {
+        let runs = [after_calm(&[9.0, 5.0, 4.0, 1.0]), after_calm(&[12.0, 9.0]), after_calm(&[2.0])].concat();
+        let want = EpisodeCount { episodes: 2, largest: Some(10.0), longest: Some(2), lasting: 1 };
+        assert_eq!(EpisodeCount::of(runs.iter()), want);
+        assert_eq!(EpisodeCount::of([].iter()), EpisodeCount::default());
     }
 
     #[test]

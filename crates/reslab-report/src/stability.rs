@@ -67,6 +67,13 @@ pub(crate) struct Spikes {
     pub(crate) found: Vec<Spike>,
 }
 
+impl Spikes {
+    /// Their share; `None` where no value could be judged.
+    pub(crate) fn score(&self) -> Option<f64> {
+        if self.judged == 0 { None } else { Some(self.found.len() as f64 / self.judged as f64) }
+    }
+}
+
 /// The spikes of `values`. The standard deviation is the sample's (n - 1). A value that is not finite is a spike; one
 /// with such a value in its window cannot be judged.
 pub(crate) fn spikes(values: &[f64], rule: SpikeRule) -> Spikes {
@@ -89,8 +96,7 @@ pub(crate) fn spikes(values: &[f64], rule: SpikeRule) -> Spikes {
 /// The share of the values that are spikes, among those with a whole window of finite values before them; `None` where
 /// there is none.
 pub fn spike_score(values: &[f64], rule: SpikeRule) -> Option<f64> {
-    let Spikes { judged, found } = spikes(values, rule);
-    if judged == 0 { None } else { Some(found.len() as f64 / judged as f64) }
+    spikes(values, rule).score()
 }
 
 /// Whether the smoothed loss stood above the loss at step 0 + 0.1 for 50 steps running, or was not finite; `None`
