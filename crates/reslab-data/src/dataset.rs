@@ -1,30 +1,7 @@
 //! The data sets that reslab knows: what their images look like, known without any file.
 
 use reslab_config::{ConfigError, nearest};
-
-/// What the images of a data set look like and how many there are; known without its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DataShape {
-    /// Channels of an image: 1 for grey, 3 for red, green, blue.
-    pub channels: i64,
-    /// Rows of an image.
-    pub height: i64,
-    /// Columns of an image.
-    pub width: i64,
-    /// Classes; labels are `0..classes`.
-    pub classes: i64,
-    /// Images of the training part, validation not yet cut from it.
-    pub train_images: u64,
-    /// Images of the test part.
-    pub test_images: u64,
-}
-
-impl DataShape {
-    /// Bytes of one image.
-    pub(crate) fn image_bytes(&self) -> usize {
-        (self.channels * self.height * self.width) as usize
-    }
-}
+use reslab_fetch::decode::DataShape;
 
 /// A data set: its name in a config, its shape, where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +40,7 @@ const fn cifar(classes: i64) -> DataShape {
 pub const DATASETS: [Dataset; 5] = [
     Dataset {
         name: DIGITS,
-        // Every fifth image of a class is a test image: see `parse::digits`.
+        // Every fifth image of a class is a test image: see `digits`.
         shape: grey(8, 1_442, 355),
         summary: "handwritten digits, 8x8, grey; embedded in the program",
         source: "E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning \
@@ -138,10 +115,19 @@ mod tests {
     }
 
     #[test]
-    fn every_name_has_its_shape() {
+    fn every_name_has_a_shape_that_fits_its_published_files() {
         for set in &DATASETS {
             assert_eq!(shape(set.name), Ok(set.shape));
             assert!(set.shape.classes > 1 && set.shape.train_images > set.shape.test_images);
+            let Some(files) = reslab_fetch::dataset(set.name) else { continue };
+            let (images, pixels) = (set.shape.train_images + set.shape.test_images, set.shape.image_bytes() as u64);
+            let beside = match set.name {
+                "cifar10" => images,
+                "cifar100" => 2 * images,
+                _ => 2 * (16 + 8) + images,
+            };
+            let published: u64 = files.files.iter().map(|file| file.bytes).sum();
+            assert_eq!(published, images * pixels + beside, "{}: pixels, labels and headers", set.name);
         }
     }
 }

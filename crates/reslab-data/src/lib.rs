@@ -9,18 +9,19 @@
 mod augment;
 mod config;
 mod dataset;
+mod digits;
 mod error;
 mod normalization;
 mod order;
-mod parse;
 mod select;
 mod splits;
 
 pub use augment::{Augment, Batch, Targets};
 pub use config::{DataConfig, SplitCounts};
-pub use dataset::{DATASETS, DataShape, Dataset, dataset, shape};
-pub use error::{DataError, Place, Problem};
+pub use dataset::{DATASETS, Dataset, dataset, shape};
+pub use error::DataError;
 pub use normalization::Normalization;
 pub use order::Order;
+pub use reslab_fetch::decode::DataShape;
 pub use select::SPLIT_SEED;
 pub use splits::{Split, Splits, load};

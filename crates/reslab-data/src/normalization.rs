@@ -1,9 +1,9 @@
 //! Mean and standard deviation per channel: what makes bytes into a network's input.
 
+use reslab_fetch::decode::RawPart;
 use tch::{Device, Kind, Tensor};
 
 use crate::DataError;
-use crate::parse::RawPart;
 
 /// Mean and standard deviation of each channel, in units of a pixel's byte, over the images that are trained on.
 ///

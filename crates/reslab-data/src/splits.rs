@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use reslab_fetch::decode::{RawPart, RawSet, read_files};
 use reslab_fetch::{Sources, locate};
 use tch::{Device, Kind, Tensor};
 
-use crate::parse::{RawPart, RawSet, read_digits, read_files};
+use crate::digits::read_digits;
 use crate::select::select;
 use crate::{DataConfig, DataError, DataShape, Dataset, Normalization, dataset};
 
@@ -84,18 +85,18 @@ pub fn load(config: &DataConfig, sources: &Sources, device: Device) -> Result<Sp
 }
 
 fn read(set: &Dataset, sources: &Sources) -> Result<RawSet, DataError> {
-    let Some(known) = reslab_fetch::dataset(set.name) else { return read_digits() };
+    let Some(known) = reslab_fetch::dataset(set.name) else { return Ok(read_digits()?) };
     let located = locate(known, sources)?;
     let files: Vec<PathBuf> = located.files.iter().map(|file| file.path.clone()).collect();
-    read_files(set, &files)
+    Ok(read_files(set.name, &set.shape, &files)?)
 }
 
 fn build(config: &DataConfig, raw: RawSet, device: Device) -> Result<Splits, DataError> {
     let shape = dataset(&config.dataset)?.shape;
     let counts = config.counts()?;
     let chosen = select(&raw.train.labels, counts.train, counts.val);
-    let train = raw.train.pick(&chosen.train, shape.image_bytes());
-    let val = raw.train.pick(&chosen.val, shape.image_bytes());
+    let train = pick(&raw.train, &chosen.train, shape.image_bytes());
+    let val = pick(&raw.train, &chosen.val, shape.image_bytes());
     let plane = (shape.height * shape.width) as usize;
     Ok(Splits {
         norm: Normalization::of(&train, shape.channels as usize, plane, device)?,
@@ -106,14 +107,12 @@ fn build(config: &DataConfig, raw: RawSet, device: Device) -> Result<Splits, Dat
     })
 }
 
-impl RawPart {
-    /// These images, in this order.
-    fn pick(&self, images: &[usize], image_bytes: usize) -> Self {
-        let mut picked = Self::default();
-        for image in images {
-            picked.pixels.extend_from_slice(&self.pixels[image * image_bytes..][..image_bytes]);
-            picked.labels.push(self.labels[*image]);
-        }
-        picked
+/// These images of `part`, in this order.
+fn pick(part: &RawPart, images: &[usize], image_bytes: usize) -> RawPart {
+    let mut picked = RawPart::default();
+    for image in images {
+        picked.pixels.extend_from_slice(&part.pixels[image * image_bytes..][..image_bytes]);
+        picked.labels.push(part.labels[*image]);
     }
+    picked
 }

@@ -1,11 +1,13 @@
-//! Files of data sets: where they are looked for, fetched from and checked; no libtorch.
+//! Files of data sets: where they are looked for, fetched from, checked, and what they hold; no libtorch.
 //!
 //! - [`dataset`] knows the names, sizes, checksums and official addresses.
 //! - [`locate`] finds a complete set of files in the folders of [`Sources`], gzip or plain.
 //! - [`fetch`] does the same, and downloads what is missing into the cache: resumed, checked, then renamed into place.
 //! - [`verify`] compares the files that were found with their published sha256.
+//! - [`decode`] turns their bytes into images and labels on the host.
 
 mod catalog;
+pub mod decode;
 mod digest;
 mod download;
 mod error;

@@ -4,7 +4,7 @@
 
 use reslab_residual::{Inner, Pass, Site, Strategy, Weight};
 use reslab_torch::{Init, Scope, ScopeError};
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use crate::ModelConfig;
 use crate::layers::{LINEAR_STD, Linear};
@@ -46,12 +46,22 @@ impl Attention {
             let v = map.map(&parts[2].transpose(1, 2), h, pass).transpose(1, 2);
             qkv = Tensor::stack(&[&parts[0], &parts[1], &v], 2).view([b, n, 3 * d]);
         }
+        pass.record_attention(|| logits(&qkv, self.num_heads));
         let mut attended = reslab_torch::attention(&qkv, self.num_heads); // [B, N, D]
         if let Some(map) = &self.inner.attended {
             attended = map.map(&attended, h, pass);
         }
         self.out.forward(&attended)
     }
+}
+
+/// What the softmax of attention sees: qkv [B, N, 3 D] -> q k^T / sqrt(D/H), [B, H, N, N]
+fn logits(qkv: &Tensor, num_heads: i64) -> Tensor {
+    let (b, n, width) = qkv.size3().expect("queries, keys and values stand side by side");
+    let per_head = width / 3 / num_heads;
+    let parts = qkv.view([b, n, 3, num_heads, per_head]).unbind(2);
+    let [q, k] = [0, 1].map(|part: usize| parts[part].transpose(1, 2).to_kind(Kind::Float)); // [B, H, N, D/H]
+    q.matmul(&k.transpose(-2, -1)) / (per_head as f64).sqrt()
 }
 
 /// The fused projection `[3 D, D]`. It is one parameter, drawn at once; gains that differ scale its thirds afterwards.
@@ -69,4 +79,23 @@ fn qkv(scope: &Scope, width: i64, gains: [f64; 3], bias: bool) -> Result<Linear,
         });
     }
     Ok(linear)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tch::Device;
+
+    #[test]
+    fn the_logits_that_a_probe_sees_are_those_of_the_attention() {
+        tch::manual_seed(1);
+        let (b, n, heads, d) = (2, 7, 3, 24);
+        let qkv = Tensor::randn([b, n, 3 * d], (Kind::Float, Device::Cpu));
+        let v = qkv.view([b, n, 3, heads, d / heads]).unbind(2)[2].transpose(1, 2); // [B, H, N, D/H]
+        let attended = reslab_torch::attention(&qkv, heads);
+        let by = |logits: Tensor| logits.softmax(-1, Kind::Float).matmul(&v).transpose(1, 2).reshape([b, n, d]);
+        let off = |found: &Tensor| (found - &attended).abs().max().double_value(&[]);
+        assert!(off(&by(logits(&qkv, heads))) < 1e-5);
+        assert!(off(&by(logits(&qkv, heads) * 1.01)) > 1e-4, "control: another scale is seen");
+    }
 }

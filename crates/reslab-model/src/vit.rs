@@ -64,6 +64,7 @@ impl Vit {
         let mut residual = self.stream.open(&x, pass); // [B, N, S]
         for block in &self.blocks {
             residual = block.forward(&residual, pass);
+            pass.record_block(&residual);
         }
         let x = self.stream.close(&residual, pass); // [B, N, D]
         let pooled = match self.pool {

@@ -3,7 +3,8 @@
 //! The file can be opened by any reader of safetensors. Its header is written here, in a fixed order, and not by the
 //! safetensors crate (whose metadata is a hash map): equal checkpoints have equal bytes.
 
-use safetensors::SafeTensors;
+mod decode;
+
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::file::{parent, remove, sync_folder};
-use crate::{Dtype, NamedTensor, RecordError, Result};
+use crate::{NamedTensor, RecordError, Result};
 
 /// The newest checkpoint's file in a run's folder.
 pub const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
@@ -139,34 +140,7 @@ impl Checkpoint {
     /// Names the file: not readable, torn, corrupt, or of another format.
     pub fn read_file(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).map_err(RecordError::io(path, "read"))?;
-        let broken = |problem: String| RecordError::parse(path, problem);
-        let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| broken(format!("torn or corrupt: {e}")))?;
-        let stored = SafeTensors::deserialize(&bytes).map_err(|e| broken(format!("torn or corrupt: {e}")))?;
-        let mut meta: BTreeMap<String, String> = metadata.metadata().clone().unwrap_or_default().into_iter().collect();
-
-        let mut take = |key: &str| meta.remove(key).ok_or_else(|| broken(format!("no `{key}` in its header")));
-        let format = take(FORMAT_KEY)?;
-        if format != CHECKPOINT_FORMAT {
-            let problem = format!("format {format} of a checkpoint; this program knows {CHECKPOINT_FORMAT}");
-            return Err(broken(problem));
-        }
-        let (checksum, config_hash, step) = (take(CHECKSUM_KEY)?, take(CONFIG_KEY)?, take(STEP_KEY)?);
-        let step = step.parse().map_err(|_| broken(format!("its step is {step:?}")))?;
-
-        let mut tensors = Vec::with_capacity(stored.len());
-        for (name, view) in stored.iter() {
-            let dtype =
-                Dtype::from_stored(view.dtype()).ok_or_else(|| broken(format!("{name}: {:?}", view.dtype())))?;
-            let (shape, bytes) = (view.shape().to_vec(), view.data().to_vec());
-            tensors.push(NamedTensor { name: name.to_owned(), dtype, shape, bytes });
-        }
-        let mut checkpoint = Self { step, config_hash, meta, tensors };
-        checkpoint.tensors.sort_by(Self::order);
-        let found = checkpoint.checksum(&checkpoint.sorted());
-        if found != checksum {
-            return Err(broken(format!("corrupt: its checksum is {checksum}, its content's {found}")));
-        }
-        Ok(checkpoint)
+        Self::decode(path, &bytes)
     }
 
     /// The tensor of a name.
@@ -259,7 +233,8 @@ fn require_space(path: &Path, bytes: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use safetensors::Dtype as Stored;
+    use crate::Dtype;
+    use safetensors::{Dtype as Stored, SafeTensors};
 
     fn sample(step: u64) -> Checkpoint {
         let f32s: Vec<u8> = (0..6).flat_map(|i| (i as f32 + step as f32).to_le_bytes()).collect();
@@ -312,7 +287,7 @@ mod tests {
         assert_eq!(&weight.data()[4..8], 4_f32.to_le_bytes());
         for (name, view) in file.iter() {
             let at = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
-            let size = Dtype::from_stored(view.dtype()).unwrap().size();
+            let size = view.dtype().bitsize() / 8;
             assert!(at.is_multiple_of(size), "{name} at {at}");
         }
     }

@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, RecordError>;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The operating system refused.
-    #[error("{path}: cannot {action}: {source}", path = path.display())]
+    #[error("{path}: cannot {action}: {source}{}", remedy(source), path = path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -53,6 +53,20 @@ pub enum RecordError {
     },
 }
 
+/// What helps where the place itself is the trouble.
+fn remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded => "; free some space and call again, or use `--out` on another disk",
+        FileTooLarge => {
+            "; raise the limit on the size of files (ulimit -f) and call again, or use `--out` on another disk"
+        }
+        ReadOnlyFilesystem => "; mount it for writing, or use `--out` on another disk",
+        PermissionDenied => "; check its owner and permissions, or use `--out` on another disk",
+        _ => "",
+    }
+}
+
 impl RecordError {
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
@@ -61,5 +75,22 @@ impl RecordError {
 
     pub(crate) fn parse(path: &Path, problem: impl ToString) -> Self {
         Self::Parse { path: path.to_owned(), problem: problem.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_refuses_comes_with_what_helps_and_other_errors_do_not() {
+        let told = |error: i32| {
+            RecordError::io(Path::new("a/b"), "write")(std::io::Error::from_raw_os_error(error)).to_string()
+        };
+        // ENOSPC, EROFS, EFBIG, EACCES, EDQUOT; EIO
+        for error in [28, 30, 27, 13, 122] {
+            assert!(told(error).starts_with("a/b: cannot write: ") && told(error).contains("--out"), "{}", told(error));
+        }
+        assert_eq!(told(5), "a/b: cannot write: Input/output error (os error 5)");
     }
 }

@@ -23,7 +23,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = parent(path);
     let io = |action| RecordError::io(path, action);
     let mut file = partial(folder).map_err(io("create a temporary file for"))?;
-    file.write_all(bytes).map_err(io("write"))?;
+    file.as_file_mut().write_all(bytes).map_err(io("write"))?;
     file.as_file().sync_all().map_err(io("write"))?;
     file.persist(path).map_err(|e| io("rename a temporary file to")(e.error))?;
     sync_folder(folder)

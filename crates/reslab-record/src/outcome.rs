@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::number::maybe_nan_map;
+use crate::number::{maybe_nan, maybe_nan_map};
 
 /// How a run ended by itself. Both are results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,8 +134,10 @@ pub struct Failed {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// Wall time of all processes of the run together, seconds.
+    #[serde(with = "maybe_nan")]
     pub seconds: f64,
     /// Training images per second, median over the logged steps.
+    #[serde(with = "maybe_nan")]
     pub images_per_s: f64,
     /// Peak memory: of the device's allocator, or the process's resident set on the CPU.
     pub peak_memory_bytes: u64,

@@ -30,10 +30,13 @@ pub enum Progress {
         #[serde(with = "maybe_nan")]
         loss: f64,
         /// Learning rate of this step.
+        #[serde(with = "maybe_nan")]
         lr: f64,
         /// Images per second since the last logged step.
+        #[serde(with = "maybe_nan")]
         images_per_s: f64,
         /// Estimated seconds to the end of the run.
+        #[serde(with = "maybe_nan")]
         seconds_left: f64,
     },
     /// An evaluation is done.
@@ -45,6 +48,7 @@ pub enum Progress {
         /// Which weights.
         weights: Weights,
         /// Share of right answers, 0 to 1.
+        #[serde(with = "maybe_nan")]
         top1: f64,
         /// Mean loss.
         #[serde(with = "maybe_nan")]
@@ -69,8 +73,10 @@ pub enum Progress {
     /// Answer to a probe: what a few real steps took.
     Probe {
         /// Seconds per training step.
+        #[serde(with = "maybe_nan")]
         seconds_per_step: f64,
         /// Images per second in evaluation.
+        #[serde(with = "maybe_nan")]
         eval_images_per_s: f64,
         /// Peak memory, bytes.
         peak_memory_bytes: u64,
@@ -80,7 +86,7 @@ pub enum Progress {
 impl Progress {
     /// The event as one line, without the line feed.
     pub fn to_line(&self) -> String {
-        serde_json::to_string(self).expect("an event has only strings, finite numbers and names")
+        serde_json::to_string(self).expect("an event has only strings, numbers and names")
     }
 
     /// The event of a line; `None` where the line is none (a library's own words).

@@ -123,6 +123,24 @@ rows! {
         images: u64,
     }
 
+    /// The figures of one block on the probe batch, at an evaluation of the trained weights; definitions in docs/records.md.
+    ProbeRow in "probes.csv" {
+        /// The last optimizer step before it, from 0.
+        step: u64,
+        /// Block, from 0.
+        block: u64,
+        /// Largest attention logit.
+        attention_logit_max: Option<f64>,
+        /// Mean entropy of attention / ln N.
+        attention_entropy: Option<f64>,
+        /// Mean cosine between different tokens of an image, behind the block.
+        token_similarity: Option<f64>,
+        /// Root mean square of the residual that enters the attention join.
+        residual_rms_attention: Option<f64>,
+        /// The same for the MLP join.
+        residual_rms_mlp: Option<f64>,
+    }
+
     /// The figures of one join at one step; definitions in docs/records.md.
     LayerRow in "layers.csv" {
         /// Optimizer step, from 0.
@@ -173,7 +191,7 @@ mod tests {
     #[test]
     fn every_column_is_defined_in_the_page_of_records() {
         let page = include_str!("../../../docs/records.md");
-        for column in [StepRow::HEADER, EvalRow::HEADER, LayerRow::HEADER].concat() {
+        for column in [StepRow::HEADER, EvalRow::HEADER, ProbeRow::HEADER, LayerRow::HEADER].concat() {
             assert!(page.contains(&format!("`{column}`")), "docs/records.md lacks {column}");
         }
     }

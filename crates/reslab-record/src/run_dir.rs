@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::file::{self, write_atomic};
-use crate::table::{EvalWriter, LayerWriter, StepWriter};
+use crate::table::{EvalWriter, LayerWriter, ProbeWriter, StepWriter};
 use crate::{CHECKPOINT_PREV_FILE, Checkpoint, Done, Env, Failed, MicroBatches, RecordError, Restored, Result, Timing};
 
 /// The folder of one run. Every method that writes refuses to once `done.json` is there.
@@ -63,6 +63,15 @@ impl RunDir {
     pub fn evals(&self) -> Result<EvalWriter> {
         self.refuse_finished()?;
         EvalWriter::open(&self.path)
+    }
+
+    /// Writer of `probes.csv`.
+    ///
+    /// # Errors
+    /// The run is finished, or the file cannot be written.
+    pub fn probes(&self) -> Result<ProbeWriter> {
+        self.refuse_finished()?;
+        ProbeWriter::open(&self.path)
     }
 
     /// Writer of `layers.csv`.

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use crate::file::write_atomic;
-use crate::rows::{EvalRow, LayerRow, Row, StepRow};
+use crate::rows::{EvalRow, LayerRow, ProbeRow, Row, StepRow};
 use crate::{RecordError, Result};
 
 /// Appends rows to one CSV file.
@@ -22,6 +22,8 @@ pub struct RowWriter<R> {
 pub type StepWriter = RowWriter<StepRow>;
 /// Writes `evals.csv`.
 pub type EvalWriter = RowWriter<EvalRow>;
+/// Writes `probes.csv`.
+pub type ProbeWriter = RowWriter<ProbeRow>;
 /// Writes `layers.csv`.
 pub type LayerWriter = RowWriter<LayerRow>;
 

@@ -1,7 +1,5 @@
 //! A tensor without libtorch: a name, a type, a shape and bytes.
 
-use safetensors::Dtype as Stored;
-
 /// The element type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dtype {
@@ -34,14 +32,8 @@ impl Dtype {
         }
     }
 
-    pub(crate) fn from_stored(stored: Stored) -> Option<Self> {
-        match stored {
-            Stored::F32 => Some(Self::F32),
-            Stored::F64 => Some(Self::F64),
-            Stored::I64 => Some(Self::I64),
-            Stored::U8 => Some(Self::U8),
-            _ => None,
-        }
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [Self::F32, Self::F64, Self::I64, Self::U8].into_iter().find(|dtype| dtype.name() == name)
     }
 }
 

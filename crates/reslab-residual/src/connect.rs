@@ -14,7 +14,7 @@ use crate::{Branch, DropRule, Join, Pass, Site};
 /// drop path it is `join.forward` and nothing else.
 pub fn connect(join: &dyn Join, site: Site, residual: &Tensor, branch: &dyn Branch, pass: &mut Pass) -> Tensor {
     let dropped = pass.dropped(site);
-    pass.begin();
+    pass.begin(residual);
     if matches!(dropped, Dropped::Nothing) {
         let joined = join.forward(residual, &Watched { branch }, pass);
         observe(join, site, Seen::whole(residual).joined(&joined), pass);

@@ -25,7 +25,7 @@ pub use strategy::{
     Branch, DropRule, Gamma, Inner, InnerMap, Join, Network, OneStream, OptimScale, Strategy, StrategyClone,
     StrategyError, Stream,
 };
-pub use telemetry::{Gate, LayerTelemetry, SiteFigures};
+pub use telemetry::{BlockFigures, Gate, LayerTelemetry, Probe, ProbeFigures, SiteFigures};
 
 /// The strategies that come with reslab: one module per file of `src/variants/`.
 pub mod variants {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tch::Tensor;
 
 use crate::drop_path::Dropped;
-use crate::telemetry::{Gate, LayerTelemetry, SiteWatch};
+use crate::telemetry::{Gate, LayerTelemetry, Probe, SiteWatch};
 use crate::{Masks, Site};
 
 /// Training or evaluation.
@@ -25,6 +25,7 @@ pub struct Pass {
     memory: BTreeMap<String, Tensor>,
     telemetry: Option<LayerTelemetry>,
     watch: Option<SiteWatch>,
+    probe: Option<Probe>,
 }
 
 impl Pass {
@@ -39,7 +40,7 @@ impl Pass {
     }
 
     fn new(mode: Mode, masks: Masks) -> Pass {
-        Pass { mode, masks, memory: BTreeMap::new(), telemetry: None, watch: None }
+        Pass { mode, masks, memory: BTreeMap::new(), telemetry: None, watch: None, probe: None }
     }
 
     /// Turns telemetry on for this pass, or off. It changes no bit of the forward pass or of the gradients.
@@ -47,6 +48,32 @@ impl Pass {
     pub fn observe(mut self, on: bool) -> Pass {
         self.telemetry = on.then(LayerTelemetry::default);
         self
+    }
+
+    /// Also looks at attention and tokens of every block, which costs more than telemetry.
+    #[must_use]
+    pub fn probing(mut self) -> Pass {
+        self.probe = Some(Probe::default());
+        self
+    }
+
+    /// What the probe saw; it is off afterwards. Empty where it never was on.
+    pub fn take_probe(&mut self) -> Probe {
+        self.probe.take().unwrap_or_default()
+    }
+
+    /// Tells the probe a block's attention logits, `[B, H, N, N]`. The closure runs only when it is on, without gradient.
+    pub fn record_attention(&mut self, logits: impl FnOnce() -> Tensor) {
+        if let Some(probe) = &mut self.probe {
+            tch::no_grad(|| probe.attention(&logits()));
+        }
+    }
+
+    /// Tells the probe the stream behind a block, `[B, N, S]`.
+    pub fn record_block(&mut self, residual: &Tensor) {
+        if let Some(probe) = &mut self.probe {
+            tch::no_grad(|| probe.tokens(residual));
+        }
     }
 
     /// Training or evaluation.
@@ -95,8 +122,11 @@ impl Pass {
         self.masks.at(site).share()
     }
 
-    /// Starts to watch a join, when telemetry is on.
-    pub(crate) fn begin(&mut self) {
+    /// Starts to watch a join that the residual `[B, N, S]` enters, when telemetry is on.
+    pub(crate) fn begin(&mut self, residual: &Tensor) {
+        if let Some(probe) = &mut self.probe {
+            tch::no_grad(|| probe.residual(residual));
+        }
         self.watch = self.telemetry.is_some().then(SiteWatch::default);
     }
 

@@ -188,10 +188,12 @@ fn a_scaled_join_leaves_dropped_samples_alone_and_scales_the_others() {
         let check = |config: &DropPathConfig, step: u64, scale: f64, kept: usize| {
             let masks = masks(config, step);
             assert_eq!(masks.kept(SITE, BATCH as usize), kept);
+            let kept_samples = masks.kept_samples(SITE, BATCH as usize);
             let y = connect(&*case.join, SITE, &case.residual, &Probe::new(), &mut Pass::train(masks));
             let mut unchanged = 0;
             for sample in 0..BATCH {
                 let (x, y, u) = (case.residual.get(sample), y.get(sample), update.get(sample));
+                assert_eq!(y.equal(&x), !kept_samples.contains(&sample), "{}: sample {sample}", variant.name);
                 if y.equal(&x) {
                     unchanged += 1;
                 } else {

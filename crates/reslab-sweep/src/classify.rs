@@ -11,6 +11,9 @@ use reslab_record::{Failed, FailureClass, says_out_of_memory, without_frames};
 
 use crate::span::span;
 
+/// Exit code of a child whose folder could not be written to, so that it left no failed.json.
+pub const EXIT_IO: i32 = 74;
+
 /// Bytes of the end of a log that are looked at.
 const TAIL: u64 = 64 * 1024;
 
@@ -32,7 +35,10 @@ pub(crate) fn classify(status: ExitStatus, said: &str, last_step: Option<u64>) -
         FailureClass::OutOfMemory
     } else if status.signal().is_some_and(|signal| !FAULTS.contains(&signal)) || asked_to_end {
         FailureClass::Killed
-    } else if lower.contains("no space left on device") || lower.contains("input/output error") {
+    } else if status.code() == Some(EXIT_IO)
+        || lower.contains("no space left on device")
+        || lower.contains("input/output error")
+    {
         FailureClass::Io
     } else {
         FailureClass::Bug
@@ -54,6 +60,7 @@ pub(crate) fn hung(limit: Duration, last_step: Option<u64>) -> Failed {
 fn ending(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("ended by signal {signal}{}", signal_name(signal)),
+        (None, Some(EXIT_IO)) => "its folder could not be written to".to_owned(),
         (None, Some(0)) => "ended without a result, though with exit code 0".to_owned(),
         (None, code) => format!("ended with exit code {}", code.unwrap_or(-1)),
     }
@@ -102,6 +109,7 @@ mod tests {
         assert_eq!(class(libc::SIGSEGV, ""), FailureClass::Bug);
         assert_eq!(class(libc::SIGABRT, "c10::Error: CUDA Out of Memory. Tried"), FailureClass::OutOfMemory);
         assert_eq!(class(exit(1), "write: No space left on device (os error 28)"), FailureClass::Io);
+        assert_eq!(class(exit(EXIT_IO), ""), FailureClass::Io);
         assert_eq!(class(exit(101), "thread panicked"), FailureClass::Bug);
         assert_eq!(class(exit(0), ""), FailureClass::Bug);
     }

@@ -1,6 +1,6 @@
 //! What is wrong with a sweep file: every error names file, arm (where there is one), key and problem.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use reslab_config::ConfigError;
 
@@ -37,14 +37,34 @@ impl SweepError {
 
 impl fmt::Display for SweepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.file)?;
+        let mut line = OneLine { f };
+        write!(line, "{}: ", self.file)?;
         if let Some(arm) = &self.arm {
-            write!(f, "arm \"{arm}\": ")?;
+            write!(line, "arm \"{arm}\": ")?;
         }
         if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
+            write!(line, "{}: ", self.key)?;
         }
-        f.write_str(&self.problem)
+        line.write_str(&self.problem)
+    }
+}
+
+/// Writes line feeds and other control characters as escapes: keys and values of a file may hold them, and an error is
+/// one line of plain text, whatever terminal reads it.
+struct OneLine<'a, 'b> {
+    f: &'a mut fmt::Formatter<'b>,
+}
+
+impl fmt::Write for OneLine<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let escaped = |c: char| c.is_control();
+        text.split_inclusive(escaped).try_for_each(|part| match part.strip_suffix(escaped) {
+            Some(plain) => {
+                self.f.write_str(plain)?;
+                part[plain.len()..].chars().try_for_each(|c| write!(self.f, "{}", c.escape_debug()))
+            }
+            None => self.f.write_str(part),
+        })
     }
 }
 

@@ -54,7 +54,7 @@ impl Place {
 /// One error per key of `map` that has no meaning there; `at` is the dotted key of the map itself.
 pub(crate) fn unknown(map: &Map, place: Place, at: &str) -> Vec<SweepError> {
     let strays = map.iter().filter(|(key, _)| !place.allows(key));
-    strays.map(|(key, node)| SweepError::new(&*node.origin, join(at, key), stray(key, place))).collect()
+    strays.map(|(key, node)| SweepError::new(&*node.origin, join(at, shown(key)), stray(key, place))).collect()
 }
 
 fn stray(key: &str, place: Place) -> String {
@@ -69,6 +69,11 @@ fn stray(key: &str, place: Place) -> String {
         near => near,
     };
     format!("unknown key `{key}` in {}{near} Known: {}", place.name(), known.join(", "))
+}
+
+/// A key as an error shows it: the empty one in its quotes.
+pub(crate) fn shown(key: &str) -> &str {
+    if key.is_empty() { "\"\"" } else { key }
 }
 
 /// `a.b` of `a` and `b`; `b` at the top.

@@ -28,6 +28,7 @@ mod state;
 mod stop;
 mod summary;
 
+pub use classify::EXIT_IO;
 pub use error::{SweepError, SweepErrors};
 pub use estimate::{Cost, Estimate, Probe, Work, networks, probe};
 pub use execute::execute;

@@ -9,6 +9,10 @@ use toml::map::Map as TomlMap;
 
 use crate::error::SweepError;
 
+/// The most parts of a quoted key: each is a table inside the one before it, and tables are walked by recursion. (Tables
+/// that are nested by other means are counted by the parser.)
+const MOST_PARTS: usize = 8;
+
 /// A table of nodes, in file order.
 pub(crate) type Map = TomlMap<String, Node>;
 
@@ -96,9 +100,10 @@ pub(crate) fn to_table(map: &Map) -> toml::Table {
 
 /// Parses a document. Quoted keys with dots mean the same as dotted keys.
 pub(crate) fn parse(text: &str, origin: &Arc<str>) -> Result<Map, SweepError> {
-    let document = DeTable::parse(text).map_err(|e| {
-        let place = e.span().map(|span| place(text, span.start)).unwrap_or_default();
-        SweepError::new(&**origin, place, e.message().to_owned())
+    let document = DeTable::parse(text).map_err(|e| match e.span() {
+        Some(span) => SweepError::new(&**origin, place(text, span.start), e.message().to_owned()),
+        // The one error without a place; it would have to be that of the end of a very long file.
+        None => SweepError::new(&**origin, "", format!("its tables or lists are nested too deeply ({})", e.message())),
     })?;
     let reader = Reader { text, origin };
     reader.table(document.get_ref())
@@ -115,6 +120,11 @@ impl Reader<'_> {
         for (key, value) in table.iter() {
             let node = self.node(value.get_ref(), value.span())?;
             let key_text: &str = key.get_ref();
+            let parts = key_text.split('.').count();
+            if parts > MOST_PARTS {
+                let problem = format!("a key has at most {MOST_PARTS} parts between dots, but this one has {parts}");
+                return Err(SweepError::new(&**self.origin, place(self.text, key.span().start), problem));
+            }
             insert(&mut map, key_text, node)
                 .map_err(|problem| SweepError::new(&**self.origin, place(self.text, key.span().start), problem))?;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::SweepError;
+use crate::keys::shown;
 use crate::node::{self, Map, Node};
 
 /// What stands as the file in errors of the command line's keys.
@@ -11,7 +12,7 @@ pub(crate) const ORIGIN: &str = "--set";
 /// Parses `optim.lr=1e-3`, `train.precision=fp32`, `grid.optim.lr=[1e-3, 3e-3]`.
 pub(crate) fn parse(entry: &str) -> Result<Map, SweepError> {
     let origin: Arc<str> = Arc::from(ORIGIN);
-    let error = |problem: String| SweepError::new(ORIGIN, entry, problem);
+    let error = |problem: String| SweepError::new(ORIGIN, shown(entry), problem);
     let (key, value) = entry
         .split_once('=')
         .map(|(key, value)| (key.trim(), value.trim()))

@@ -155,6 +155,10 @@ fn read_chain(
     stack.push(fs::canonicalize(path).map_err(cannot)?);
     let real = fs::canonicalize(&base_path)
         .map_err(|e| SweepError::new(&file, "extends", format!("{}: cannot be read: {e}", base_path.display())))?;
+    // Neither a folder nor a device that never ends.
+    if !real.is_file() {
+        return Err(SweepError::new(&file, "extends", format!("{base:?} is no file; it must be the path of one")));
+    }
     if stack.contains(&real) {
         let problem = format!("{} extends itself, in a circle of {} files", base_path.display(), stack.len());
         return Err(SweepError::new(&file, "extends", problem));

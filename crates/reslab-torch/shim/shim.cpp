@@ -2,6 +2,7 @@
 //
 // Tensors cross the border as `at::Tensor*`, which is what tch's `Tensor::as_ptr` gives; errors as guard.h says.
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -200,6 +201,11 @@ void reslab_keep_freed_memory() {
 
 char* reslab_set_deterministic(bool on) {
     return without_grad([&] {
+        // cuBLAS is deterministic only with a fixed workspace. It reads the variable when its first handle is made, and
+        // libtorch refuses matrix products without it. What the user has set stays.
+        if (on && setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0) != 0) {
+            TORCH_CHECK(false, "CUBLAS_WORKSPACE_CONFIG can't be set: ", strerror(errno));
+        }
         auto& context = at::globalContext();
         context.setDeterministicAlgorithms(on, /*warn_only=*/false);
         context.setDeterministicCuDNN(on);

@@ -118,7 +118,8 @@ pub fn keep_freed_memory() {
 }
 
 /// Deterministic algorithms only, or any. On CUDA this leaves attention its math form only (the backwards of the fast
-/// forms are not deterministic there; on the CPU they are) and needs CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment.
+/// forms are not deterministic there; on the CPU they are) and sets CUBLAS_WORKSPACE_CONFIG=:4096:8 in this process, unless
+/// it is set already: call it before the first matrix product on CUDA.
 pub fn set_deterministic(on: bool) {
     let mut switches = switches();
     switches.deterministic = on;

@@ -2,7 +2,7 @@
 
 use reslab_data::{Augment, Split};
 use reslab_model::Vit;
-use reslab_residual::Pass;
+use reslab_residual::{Pass, Probe, ProbeFigures};
 use reslab_torch::autocast_bf16;
 use reslab_torch::tch::{Kind, Reduction, Tensor, no_grad_guard};
 
@@ -38,6 +38,25 @@ pub(crate) fn evaluate(vit: &Vit, split: &Split, augment: &Augment, train: &Trai
     let sums = Vec::<f64>::try_from(sums).expect("three sums");
     let mean = |sum: f64| sum / images as f64;
     Ok(Scores { loss: mean(sums[0]), top1: mean(sums[1]), top5: mean(sums[2]), images: images as u64 })
+}
+
+/// Looks into `vit` as it stands with the first batch of `split`, in eval mode, in micro-batches as in training.
+pub(crate) fn probe(
+    vit: &Vit,
+    split: &Split,
+    augment: &Augment,
+    train: &TrainConfig,
+) -> Result<ProbeFigures, TrainError> {
+    let _no_grad = no_grad_guard();
+    let _precision = autocast_bf16(train.precision == Precision::Bf16);
+    let batch = (train.batch / train.accumulate) as usize;
+    let mut passes = Vec::new();
+    for (images, _) in split.batches(batch).take(train.accumulate as usize) {
+        let mut pass = Pass::eval().probing();
+        let _logits = vit.forward(&augment.eval(&images)?, &mut pass);
+        passes.push(pass.take_probe());
+    }
+    Ok(Probe::figures(&passes))
 }
 
 /// logits: [B, C], labels: [B] -> [3]: summed loss, right answers, answers among the first five; float64.

@@ -5,13 +5,13 @@
 use reslab_data::{Augment, Batch, Order, Splits, Targets};
 use reslab_model::Vit;
 use reslab_record::{Split, Weights};
-use reslab_residual::{DrawStep, DropPath, LayerTelemetry, Masks, Pass, SiteFigures};
+use reslab_residual::{DrawStep, DropPath, LayerTelemetry, Masks, Pass, ProbeFigures, SiteFigures};
 use reslab_torch::tch::{Device, Kind, Reduction, Tensor, no_grad_guard};
 use reslab_torch::{Optimizer, Parameter, Scope, autocast_bf16, foreach};
 
 use crate::config::Precision;
 use crate::ema::{Ema, assign, copies, with_weights};
-use crate::evaluate::{Scores, evaluate};
+use crate::evaluate::{Scores, evaluate, probe};
 use crate::groups::optimizer;
 use crate::{RunConfig, TrainError};
 
@@ -143,6 +143,15 @@ impl<'a> Learner<'a> {
             (Weights::Ema, Some(ema)) => with_weights(&self.weights, ema.weights(), scores),
             _ => scores(),
         }
+    }
+
+    /// Looks into the trained weights with the first batch of the validation split, which is the same for every seed and
+    /// arm. It changes no bit of them.
+    ///
+    /// # Errors
+    /// Where the device refuses.
+    pub fn probe(&self) -> Result<ProbeFigures, TrainError> {
+        probe(&self.vit, &self.splits.val, &self.augment, &self.config.train)
     }
 
     /// Whether there are images to validate on.
@@ -277,3 +286,7 @@ mod tests {
         assert!((by_hand(&one_hot, 0.1) - by_hand(&shares, 0.1)).abs() > 1e-2, "control: the targets differ");
     }
 }
+
+#[cfg(test)]
+#[path = "learner_pairing_tests.rs"]
+mod pairing;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use reslab_record::{
-    Branch, Done, EvalRow, EvalWriter, LayerRow, LayerWriter, Outcome, Progress, RunDir, Split, StepRow, StepWriter,
-    Timing, Weights, clear_partials, widen,
+    Branch, Done, EvalRow, EvalWriter, LayerRow, LayerWriter, Outcome, ProbeRow, ProbeWriter, Progress, RunDir, Split,
+    StepRow, StepWriter, Timing, Weights, clear_partials, widen,
 };
-use reslab_residual::SiteFigures;
+use reslab_residual::{BlockFigures, ProbeFigures, SiteFigures};
 use reslab_torch::peak_memory;
 
 use crate::evaluate::Scores;
@@ -24,6 +24,7 @@ pub(crate) struct Records<'a> {
     dir: RunDir,
     steps: StepWriter,
     evals: EvalWriter,
+    probes: ProbeWriter,
     layers: LayerWriter,
     parts: Parts,
     started: Instant,
@@ -53,6 +54,7 @@ impl<'a> Records<'a> {
             job,
             steps: dir.steps()?,
             evals: dir.evals()?,
+            probes: dir.probes()?,
             layers: dir.layers()?,
             dir,
             parts: Parts::default(),
@@ -162,6 +164,21 @@ impl<'a> Records<'a> {
         Ok(Progress::Eval { step, split, weights, top1, loss })
     }
 
+    /// Writes what a look into the network found.
+    pub(crate) fn probe(&mut self, step: u64, found: &ProbeFigures) -> Result<(), TrainError> {
+        let rows: Vec<ProbeRow> =
+            found.blocks.iter().enumerate().map(|(block, figures)| probe_row(step, block, figures)).collect();
+        self.probes.append_all(&rows)?;
+        for (name, value) in probe_metrics(found) {
+            match value {
+                Some(value) => self.metrics.insert(format!("probe/{name}"), narrow(value)),
+                None => self.metrics.remove(&format!("probe/{name}")),
+            };
+        }
+        self.resume_steps();
+        Ok(())
+    }
+
     /// The validation scores that go with the weights that are reported.
     pub(crate) fn choose(&mut self, reported: Option<(Option<u64>, Scores)>) {
         let Some((step, scores)) = reported else { return };
@@ -191,11 +208,15 @@ impl<'a> Records<'a> {
     /// Removes all rows of `step` and after, for the run to go on there. Whether all rows before it are there.
     pub(crate) fn cut_back(&mut self, step: u64) -> Result<bool, TrainError> {
         let evaluated = self.job.config.last_evaluated(step);
-        let [steps, evals, layers] =
-            [self.steps.cut_back(step)?, self.evals.cut_back(evaluated)?, self.layers.cut_back(step)?];
+        let [steps, evals, probes, layers] = [
+            self.steps.cut_back(step)?,
+            self.evals.cut_back(evaluated)?,
+            self.probes.cut_back(evaluated)?,
+            self.layers.cut_back(step)?,
+        ];
         let expected = self.job.config.rows_before(step);
-        let whole = [steps.kept, evals.kept, layers.kept] == expected;
-        for torn in [steps, evals, layers].into_iter().filter_map(|cut| cut.torn) {
+        let whole = [steps.kept, evals.kept, probes.kept, layers.kept] == expected;
+        for torn in [steps, evals, probes, layers].into_iter().filter_map(|cut| cut.torn) {
             self.log(&format!("a row was torn, and is computed again: {torn}"))?;
         }
         Ok(whole)
@@ -205,6 +226,7 @@ impl<'a> Records<'a> {
     pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
         self.steps.sync()?;
         self.evals.sync()?;
+        self.probes.sync()?;
         self.layers.sync()?;
         Ok(self.dir.write_timing(&self.timing())?)
     }
@@ -250,6 +272,33 @@ impl<'a> Records<'a> {
             threads: self.job.env.threads,
         }
     }
+}
+
+fn probe_row(step: u64, block: usize, figures: &BlockFigures) -> ProbeRow {
+    let [residual_rms_attention, residual_rms_mlp] = figures.residual_rms.map(|rms| rms.map(narrow));
+    ProbeRow {
+        step,
+        block: block as u64,
+        attention_logit_max: figures.attention_logit_max.map(narrow),
+        attention_entropy: figures.attention_entropy.map(narrow),
+        token_similarity: figures.token_similarity.map(narrow),
+        residual_rms_attention,
+        residual_rms_mlp,
+    }
+}
+
+/// A look into the network in four numbers; `None`: not defined there.
+fn probe_metrics(found: &ProbeFigures) -> [(&'static str, Option<f64>); 4] {
+    let of =
+        |figure: fn(&BlockFigures) -> Option<f64>| -> Option<Vec<f64>> { found.blocks.iter().map(figure).collect() };
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let largest = |values: Vec<f64>| values.into_iter().reduce(|a, b| if a >= b || a.is_nan() { a } else { b });
+    [
+        ("attention_logit_max", of(|block| block.attention_logit_max).and_then(largest)),
+        ("attention_entropy", of(|block| block.attention_entropy).map(mean)),
+        ("token_similarity", found.blocks.last().and_then(|block| block.token_similarity)),
+        ("stream_growth", found.stream_growth),
+    ]
 }
 
 fn layer_row(step: u64, site: usize, figures: &SiteFigures) -> LayerRow {

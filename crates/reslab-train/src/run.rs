@@ -115,6 +115,9 @@ fn validate(
     if !learner.validates() {
         return Ok(());
     }
+    if learner.config().train.telemetry_every > 0 {
+        records.probe(step, &learner.probe()?)?;
+    }
     for weights in learner.kinds_of_weights() {
         let scores = learner.evaluate(Split::Val, weights)?;
         progress(&records.evaluation(step, Split::Val, weights, scores)?);

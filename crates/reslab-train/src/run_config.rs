@@ -153,17 +153,20 @@ impl RunConfig {
         })
     }
 
-    /// Rows that steps.csv, evals.csv and layers.csv hold when `step` steps are done, without the evaluations of the end.
-    pub(crate) fn rows_before(&self, step: u64) -> [u64; 3] {
+    /// Rows that steps.csv, evals.csv, probes.csv and layers.csv hold when `step` steps are done, without the
+    /// evaluations of the end.
+    pub(crate) fn rows_before(&self, step: u64) -> [u64; 4] {
         let validates = self.data.counts().is_ok_and(|counts| counts.val > 0);
         let weights = if self.train.ema_decay > 0.0 { 2 } else { 1 };
         // A step is watched from the first on; validation comes after the last of an interval.
-        let watched = match self.train.telemetry_every {
-            0 => 0,
-            every => step.div_ceil(every),
+        let (watched, looks) = match self.train.telemetry_every {
+            0 => (0, 0),
+            every => (step.div_ceil(every), 1),
         };
         let evaluations = self.last_evaluated(step).checked_div(self.train.eval_every).unwrap_or(0);
-        [step, u64::from(validates) * weights * evaluations, watched * 2 * self.model.depth as u64]
+        let evaluations = u64::from(validates) * evaluations;
+        let depth = self.model.depth as u64;
+        [step, weights * evaluations, looks * depth * evaluations, watched * 2 * depth]
     }
 
     /// The steps before which evaluations belong to the way, when `step` are done: those after the last step are the

@@ -154,6 +154,16 @@ fn every_strategy_trains_and_leaves_a_whole_record() {
         let layers = reslab_record::read_rows::<reslab_record::LayerRow>(dir.path()).rows;
         assert_eq!(layers.len(), 27 * 4, "{name}: steps 0, 3, .. 78, four joins each");
         assert!(layers.iter().all(|row| row.ratio.is_some_and(|ratio| ratio.is_finite())), "{name}");
+        let probes = reslab_record::read_rows::<reslab_record::ProbeRow>(dir.path()).rows;
+        let looks: std::collections::BTreeSet<u64> =
+            evals.iter().filter(|row| row.split == Split::Val).map(|row| row.step).collect();
+        assert_eq!(probes.len(), 2 * looks.len(), "{name}: two blocks at every validation");
+        for row in &probes {
+            let in_unit = |figure: Option<f64>| figure.is_some_and(|figure| (0.0..=1.0 + 1e-6).contains(&figure));
+            assert!(in_unit(row.attention_entropy) && row.residual_rms_mlp > Some(0.0), "{name}: {row:?}");
+            assert!(row.token_similarity.is_some_and(|cosine| cosine.abs() <= 1.0 + 1e-6), "{name}: {row:?}");
+        }
+        assert!(done.metrics["probe/stream_growth"].is_finite(), "{name}: {:?}", done.metrics);
         // A row is of one moment: the gammas of step 0 are those of its forward pass, all as they started.
         let starts =
             |row: &&reslab_record::LayerRow| row.gamma_min == row.gamma_max && row.gamma_flipped.unwrap_or(0.0) == 0.0;
@@ -194,7 +204,7 @@ fn a_run_that_was_stopped_goes_on_to_the_same_bytes() {
         assert_eq!(run_until(&table, parts.path(), Some(8)).unwrap(), Ended::Interrupted { step: 9 }, "{name}");
         assert_eq!(run(&table, parts.path()), Ended::Done(Outcome::Finished), "{name}");
         assert_eq!(steps_without_times(whole.path()), steps_without_times(parts.path()), "{name}");
-        for file in ["evals.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
+        for file in ["evals.csv", "probes.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
             assert_eq!(bytes(whole.path(), file), bytes(parts.path(), file), "{name}: {file}");
         }
     }
@@ -213,14 +223,14 @@ fn a_run_that_was_killed_at_its_end_computes_the_end_again_and_no_step() {
         let of_the_end = evals.lines().rev().take(4).map(|line| line.len() + 1).sum::<usize>();
         for kept in [evals.len() - of_the_end, evals.len() - 30, evals.len() - 3, evals.len()] {
             let killed = tempfile::tempdir().unwrap();
-            for file in ["steps.csv", "layers.csv", "checkpoint.safetensors", "timing.json"] {
+            for file in ["steps.csv", "probes.csv", "layers.csv", "checkpoint.safetensors", "timing.json"] {
                 std::fs::copy(whole.path().join(file), killed.path().join(file)).unwrap();
             }
             std::fs::write(killed.path().join("evals.csv"), &evals[..kept]).unwrap();
             assert_eq!(run_until(&table, killed.path(), Some(0)).unwrap(), Ended::Done(Outcome::Finished));
             let log = String::from_utf8(bytes(killed.path(), "log.txt")).unwrap();
             assert!(log.contains(", from step 12"), "{log}");
-            for file in ["steps.csv", "evals.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
+            for file in ["steps.csv", "evals.csv", "probes.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
                 assert_eq!(bytes(whole.path(), file), bytes(killed.path(), file), "{report}, {kept}: {file}");
             }
         }

@@ -1,6 +1,7 @@
 //! One run in this process: its lock, its folder, and what is left when it fails.
 
 use crate::environment;
+use crate::outcome::with_causes;
 use crate::signals::STOPPING;
 use anyhow::{Context, Result, anyhow};
 use reslab_fetch::Sources;
@@ -51,7 +52,8 @@ pub(crate) fn job<'a>(run: &PlannedRun, config: &'a RunConfig, site: &Site) -> R
     })
 }
 
-fn deterministic(run: &PlannedRun) -> bool {
+/// Whether a run asks for deterministic algorithms.
+pub(crate) fn deterministic(run: &PlannedRun) -> bool {
     run.config.get("train").and_then(|train| train.get("deterministic")).and_then(toml::Value::as_bool).unwrap_or(false)
 }
 
@@ -86,6 +88,10 @@ pub(crate) fn execute(
         Err(RecordError::Locked { .. }) => return Ok(Ran::Elsewhere),
         lock => lock?,
     };
+    // Another process may have brought it to its end before the lock was ours.
+    if let Some(done) = read_done(&site.dir)? {
+        return Ok(Ran::Done(done.outcome));
+    }
     let mut last_step = None;
     let mut heard = |event: &Progress| {
         if let Progress::Step { step, .. } = event {
@@ -105,12 +111,13 @@ pub(crate) fn execute(
     let (class, message) = match outcome {
         Ok(Ok(Ended::Done(outcome))) => return Ok(Ran::Done(outcome)),
         Ok(Ok(Ended::Interrupted { .. })) => return Ok(Ran::Interrupted),
-        Ok(Err(error)) => (class_of(&error), format!("{error:#}")),
+        Ok(Err(error)) => (class_of(&error), with_causes(&error)),
         Err(panic) => class_of_panic(panic.as_ref()),
     };
     let failed = Failed { class, message: without_frames(&message), last_step };
-    dir.log(&format!("failed ({class}): {}", failed.message))?;
-    dir.write_failed(&failed)?;
+    // On a full disk the log may be refused and failed.json not.
+    let logged = dir.log(&format!("failed ({class}): {}", failed.message));
+    dir.write_failed(&failed).and(logged).with_context(|| failed.message.clone())?;
     Ok(Ran::Failed(failed))
 }
 

@@ -12,9 +12,11 @@
 mod cli;
 mod columns;
 mod commands;
+mod determinism;
 mod devices;
 mod environment;
 mod execution;
+mod filesystem;
 mod forecast;
 mod matmul;
 mod outcome;
@@ -39,6 +41,7 @@ use std::process::ExitCode;
 pub fn run(registry: Registry) -> ExitCode {
     // clap itself ends the program after --help (0) and on bad usage (2).
     let cli = Cli::parse();
+    signals::outlive_file_limits();
     let outcome = match &cli.command {
         Command::Sweep(arguments) => sweep::run(arguments, &registry),
         Command::Plan(arguments) => plan::run(arguments, &registry),

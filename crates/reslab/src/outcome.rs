@@ -14,6 +14,8 @@ pub(crate) enum Exit {
     Usage,
     /// The run is another process's: told by a run's process to its sweep.
     Locked,
+    /// The disk refused, and not even that could be recorded: told by a run's process to its sweep.
+    Io,
     /// Stopped by this signal.
     Signal(i32),
 }
@@ -25,6 +27,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Locked => u8::try_from(reslab_sweep::EXIT_LOCKED).unwrap_or(1),
+            Exit::Io => u8::try_from(reslab_sweep::EXIT_IO).unwrap_or(1),
             Exit::Signal(signal) => 128 + u8::try_from(signal).unwrap_or(2),
         })
     }
@@ -58,8 +61,16 @@ impl std::error::Error for Usage {}
 pub(crate) fn explain(error: &anyhow::Error) -> (Vec<String>, Exit) {
     match error.downcast_ref::<Usage>() {
         Some(usage) => (usage.0.clone(), Exit::Usage),
-        None => (vec![format!("{error:#}")], Exit::Failed),
+        None => (vec![with_causes(error)], Exit::Failed),
     }
+}
+
+/// The error and its causes, each but once: some errors of libraries tell their cause themselves.
+pub(crate) fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
 }
 
 #[cfg(test)]
@@ -75,5 +86,8 @@ mod tests {
         let (lines, exit) = explain(&io);
         assert_eq!(exit, Exit::Failed);
         assert!(lines[0].starts_with("cannot read plan: "), "{lines:?}");
+        let told = reslab_record::RunDir::open(std::path::Path::new("/nowhere")).unwrap_err();
+        let (lines, _) = explain(&anyhow::Error::new(told));
+        assert_eq!(lines[0].matches("No such file").count(), 1, "{lines:?}");
     }
 }

@@ -48,3 +48,10 @@ pub(crate) fn watch(second: Second) {
         }
     }
 }
+
+/// A file that grows beyond a limit (`ulimit -f`) is from now on an error of its writing, which names it, instead of the
+/// end of the process. The processes that this one starts inherit that.
+pub(crate) fn outlive_file_limits() {
+    // SAFETY: a plain system call.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}

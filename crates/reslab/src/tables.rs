@@ -3,6 +3,7 @@
 use crate::terminal::{say, warn};
 use crate::watch::Watch;
 use anyhow::Result;
+use reslab_record::clear_partials;
 use reslab_report::{Options, read_sweep, table, write_tables};
 use std::path::Path;
 
@@ -35,6 +36,7 @@ pub(crate) fn settle_tables(dir: &Path) -> Result<()> {
         if are_current(dir)? {
             break;
         }
+        clear_partials(dir)?;
         write_tables(dir)?;
     }
     Ok(())

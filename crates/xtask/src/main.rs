@@ -1,6 +1,7 @@
 //! Developer chores: `cargo setup`, which makes a fresh clone ready, and checks that CI runs. No libtorch.
 
 mod data;
+mod dependencies;
 mod libtorch;
 mod pip;
 mod platform;
@@ -27,12 +28,15 @@ enum Chore {
     Setup(setup::Options),
     /// Fail unless torch-sys was compiled exactly once in this target folder
     CheckTorchSys,
+    /// Fail where a crate of Cargo.lock has a licence, a source or a version that it must not have
+    CheckDependencies,
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Setup(options) => setup::run(&options),
         Chore::CheckTorchSys => torch_sys::check(),
+        Chore::CheckDependencies => dependencies::check(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

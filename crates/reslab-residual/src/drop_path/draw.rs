@@ -174,6 +174,17 @@ impl Masks {
         }
     }
 
+    /// Which of `batch` samples a site keeps, in ascending order. It waits for the device: for tests and inspection.
+    pub fn kept_samples(&self, site: Site, batch: usize) -> Vec<i64> {
+        let all = 0..batch as i64;
+        match self.at(site) {
+            Dropped::Nothing | Dropped::Kept { .. } => all.collect(),
+            Dropped::Sample { mask, .. } => all.filter(|sample| mask.double_value(&[*sample, 0, 0]) == 1.0).collect(),
+            Dropped::Subset { indices, .. } => Vec::try_from(indices).expect("indices are a vector of i64"),
+            Dropped::All => Vec::new(),
+        }
+    }
+
     pub(crate) fn at(&self, site: Site) -> &Dropped {
         self.sites.get(site.index()).unwrap_or(&Dropped::Nothing)
     }

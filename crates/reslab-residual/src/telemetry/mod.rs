@@ -7,7 +7,9 @@
 //! Shapes: B batch, N tokens, D width, S width of the stream, T kept tokens of a site, L blocks.
 
 mod figures;
+mod probe;
 
+pub use probe::{BlockFigures, Probe, ProbeFigures};
 use tch::{Device, Kind, Tensor};
 
 use crate::drop_path::Dropped;

@@ -7,6 +7,7 @@ mod configs;
 mod estimate;
 mod execute;
 mod freeze;
+mod hostile;
 mod identity;
 mod names;
 mod plan;

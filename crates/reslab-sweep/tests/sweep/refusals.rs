@@ -252,6 +252,10 @@ fn extends_refuses_circles_and_files_that_are_not_there() {
         "{}",
         missing.errors()
     );
+    for (path, shown) in [("/dev/zero", "\"/dev/zero\" is no file"), ("", "\"\" is no file"), (".", "\".\" is no file")] {
+        let errors = Files::new(&format!("extends = \"{path}\"")).errors();
+        assert!(errors.starts_with(&format!("x.toml: extends: {shown}; it must be the path of one")), "{errors}");
+    }
     let number = Files::new("extends = 3");
     assert!(number.errors().contains("x.toml: extends: must be the path of a file, but is 3"), "{}", number.errors());
     let broken = Files::new("extends = \"b.toml\"").put("b.toml", "a = = 3");

@@ -5,7 +5,7 @@ use super::data::ensure;
 use super::sweep::datasets;
 use crate::columns::columns;
 use crate::devices::Devices;
-use crate::execution::config_of;
+use crate::execution::{config_of, deterministic};
 use crate::matmul;
 use crate::outcome::{Exit, Usage};
 use crate::planning::{FileOptions, Fit, Selection};
@@ -16,7 +16,7 @@ use crate::terminal::{bytes, magnitude, note, say};
 use anyhow::Result;
 use reslab_record::PlannedRun;
 use reslab_residual::Registry;
-use reslab_torch::{keep_freed_memory, open_device, set_threads, synchronize};
+use reslab_torch::{keep_freed_memory, open_device, set_deterministic, set_threads, synchronize};
 use reslab_train::{Learner, RunConfig, Watch};
 use serde::Serialize;
 use std::time::Instant;
@@ -171,6 +171,8 @@ fn time(contestants: &[Contestant], device: Device, arguments: &Arguments) -> Re
             // Each round begins with another arm, so that none always follows the same one.
             let index = (index + round as usize) % contestants.len();
             let contestant = &contestants[index];
+            // The switch is the process's, and the last contestant that was built has set it.
+            set_deterministic(deterministic(&contestant.run));
             let begun = Instant::now();
             for _ in 0..arguments.steps {
                 learners[index].step(at[index] % contestant.config.steps(), watch(&contestant.run, at[index]))?;

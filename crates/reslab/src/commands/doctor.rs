@@ -1,16 +1,18 @@
 //! `reslab doctor`: what works here and what does not, each by trying it.
 
+use crate::determinism::{self, Bits, WORKSPACE};
 use crate::devices::{Devices, cores, default_jobs};
 use crate::environment::{available_memory, cpu_name};
+use crate::filesystem;
 use crate::matmul;
 use crate::outcome::Exit;
 use crate::sources::DataOptions;
 use crate::terminal::{Paint, bytes, magnitude, say};
 use anyhow::Result;
-use reslab_torch::{cuda_count, open_device, set_deterministic, set_threads};
+use reslab_torch::{cuda_count, open_device, set_threads};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind};
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
@@ -122,36 +124,56 @@ fn cuda_device(index: usize) -> Finding {
     }
 }
 
-/// The same gradient twice, bit for bit, with the number of threads that runs have.
+/// What has the same bits when it is computed again, and what is known to change them.
 fn determinism() -> Vec<Finding> {
-    set_threads(1);
-    set_deterministic(true);
-    let gradient = || -> Result<Vec<f32>, tch::TchError> {
-        let weight =
-            Tensor::f_linspace(-1.0, 1.0, 4096, (Kind::Float, Device::Cpu))?.f_view([64, 64])?.set_requires_grad(true);
-        let queries = weight.f_view([1, 1, 64, 64])?; // [1, 1, N, D]
-        let mixed = Tensor::f_scaled_dot_product_attention(
-            &queries,
-            &queries,
-            &queries,
-            None::<Tensor>,
-            0.0,
-            false,
-            None,
-            false,
-        )?;
-        mixed.f_gelu("none")?.f_sum(Kind::Float)?.f_backward()?;
-        Vec::<f32>::try_from(weight.grad().f_view([-1])?)
+    let mut found = match determinism::cpu() {
+        Err(error) => return vec![Broken(format!("cpu: two training steps failed: {error}"))],
+        Ok(tried) => on_cpu(&tried),
     };
-    let found = match (gradient(), gradient()) {
-        (Ok(one), Ok(two)) if one.iter().map(|v| v.to_bits()).eq(two.iter().map(|v| v.to_bits())) => Works(
-            "the same step twice gives the same bits on the CPU; on CUDA set train.deterministic = true".to_owned(),
-        ),
-        (Ok(_), Ok(_)) => Broken("the same step twice gives other bits on the CPU".to_owned()),
-        (Err(error), _) | (_, Err(error)) => Broken(format!("a gradient failed: {error}")),
+    found.push(on_cuda());
+    found
+}
+
+fn on_cpu(tried: &determinism::Cpu) -> Vec<Finding> {
+    if tried.again != [Bits::Same; 2] {
+        return vec![Broken("cpu: the same training steps gave other bits the second time".to_owned())];
+    }
+    let threads = match tried.threads {
+        Bits::Same => "cpu: here 2 threads gave the same bits as 1 (tried), which another network need not do",
+        Bits::Other => "cpu: 2 threads gave other bits than 1 (tried)",
     };
-    set_deterministic(false);
-    vec![found]
+    vec![
+        Works("cpu: training steps done again gave the same bits, with 1 thread and with 2 (tried)".to_owned()),
+        Works(format!("{threads}; the threads are part of a run's id")),
+        Works("cpu: another type of processor or another libtorch may give other bits (not tried)".to_owned()),
+    ]
+}
+
+/// What `train.deterministic = true` asks for on CUDA.
+const FORCED: &str = "attention in its math form, index_add (drop path's `subset`) in a fixed order, cuDNN's deterministic kernels, \
+                      a fixed workspace of cuBLAS";
+
+fn on_cuda() -> Finding {
+    let workspace = match std::env::var(WORKSPACE) {
+        Ok(value) => format!("{WORKSPACE}={value}, as you have set it"),
+        Err(_) => format!("{WORKSPACE}, which such a run sets itself"),
+    };
+    let forced = format!("cuda: train.deterministic = true asks for {FORCED} ({workspace})");
+    if !cuda_count().is_ok_and(|count| count > 0) {
+        return Absent(format!("{forced}; false leaves these free to differ from run to run (not tried: no device)"));
+    }
+    let device = match open_device("cuda") {
+        Ok(device) => device,
+        Err(error) => return Broken(format!("cuda: {error}")),
+    };
+    match (determinism::on(device, true), determinism::on(device, false)) {
+        (Ok(Bits::Same), Ok(free)) => {
+            let free = if free == Bits::Same { "the same bits too, this time" } else { "other bits" };
+            Works(format!("{forced}, and gave the same bits again; false gave {free} (both tried)"))
+        }
+        (Ok(Bits::Other), _) => Broken(format!("{forced}, but the same steps gave other bits the second time")),
+        (Err(error), _) | (_, Err(error)) => Broken(format!("cuda: two training steps failed: {error}")),
+    }
 }
 
 /// Space and permission where results would go; the nearest folder that exists stands for one that does not.
@@ -163,7 +185,10 @@ fn disk(out: &Path) -> Finding {
     let Some((free, writable)) = free_space(existing) else {
         return Broken(format!("{}: cannot be looked at", existing.display()));
     };
-    let text = format!("{} free for {}", bytes(free), out.display());
+    let shared = filesystem::network(existing).map_or(String::new(), |kind| {
+        format!(", on a network file system ({kind}): whether locks reach other machines depends on its server, so start a sweep on one")
+    });
+    let text = format!("{} free for {}{shared}", bytes(free), out.display());
     match (writable, free) {
         (false, _) => Broken(format!("{} may not be written to; --out DIR puts results elsewhere", existing.display())),
         (true, 0..1_000_000_000) => Broken(format!("{text}: a sweep may need more")),

@@ -2,9 +2,10 @@
 //! Standard error is the run's log.
 
 use crate::execution::{Ran, Site, execute};
-use crate::outcome::{Exit, Usage};
+use crate::outcome::{Exit, Usage, with_causes};
 use crate::signals::{self, STOP, STOPPING, Second};
 use crate::sources::DataOptions;
+use crate::terminal::warn;
 use anyhow::Result;
 use reslab_record::{Plan, Progress};
 use reslab_residual::Registry;
@@ -34,7 +35,16 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let run = plan.runs.iter().find(|run| run.id == arguments.id);
     let run = run.ok_or_else(|| Usage::error(format!("{}: no run {}", arguments.sweep.display(), arguments.id)))?;
     let site = Site { device: &arguments.device, dir: run.dir(&arguments.sweep), sources: arguments.data.sources() };
-    Ok(match execute(run, &site, registry, &mut tell)? {
+    let ran = match execute(run, &site, registry, &mut tell) {
+        Ok(ran) => ran,
+        // The log, on the same disk, may not have it.
+        Err(error) => {
+            tell(&Progress::Note { text: with_causes(&error) });
+            warn(with_causes(&error));
+            return Ok(Exit::Io);
+        }
+    };
+    Ok(match ran {
         Ran::Done(_) => Exit::Done,
         Ran::Interrupted => Exit::Signal(STOP.signal().unwrap_or(libc::SIGTERM)),
         Ran::Elsewhere => Exit::Locked,

@@ -11,7 +11,7 @@ use crate::tables::{refresh_tables, settle_if_possible};
 use crate::terminal::{note, say};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
-use reslab_record::{Done, PlannedRun, RunDir};
+use reslab_record::{Done, PlannedRun, RunDir, clear_partials};
 use reslab_residual::Registry;
 use reslab_sweep::freeze;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
         ensure(&name, &sources)?;
     }
     let frozen = freeze(&planned.plan, &dir)?;
+    clear_partials(&dir)?;
     let run = frozen.plan.runs.iter().find(|run| run.id == id).expect("the frozen plan has the plan's runs");
     if RunDir::open(&run.dir(&dir)).is_ok_and(|dir| dir.is_done()) {
         note(format_args!("{} is done; nothing was started", label(run)));

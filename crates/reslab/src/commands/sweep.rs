@@ -13,7 +13,7 @@ use crate::tables::{print_table, refresh_tables, settle_if_possible, settle_tabl
 use crate::terminal::{bytes, note, say, warn};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
-use reslab_record::{Failed, Plan, PlannedRun, RunState, network_file_system, run_state};
+use reslab_record::{Failed, Plan, PlannedRun, RunState, clear_partials, network_file_system, run_state};
 use reslab_residual::Registry;
 use reslab_sweep::{
     Estimate, Event, Job, OnFailure, Remedy, Retry, Skip, Slot, Summary, delete, execute, filter, freeze, is_done,
@@ -85,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let frozen = freeze(&planned.plan, &dir)?;
     let runs = filter(&frozen.plan, &arguments.selection.arm, &arguments.selection.seeds)
         .map_err(|errors| Usage::all(errors.0))?;
+    clear_partials(&dir)?;
     tell_changes(&frozen, &dir);
     if let Some(kind) = network_file_system(&dir) {
         warn(format_args!(

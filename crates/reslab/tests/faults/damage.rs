@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use reslab_record::Checkpoint;
 
-use crate::processes::{start, wait_until};
-use crate::records::{Files, assert_same, place, read, starts};
+use crate::processes::start;
+use crate::records::{Files, assert_same, place, read, rows, runs, starts};
 use crate::support::Place;
 
 const RUN: [&str; 10] = ["run", "faults.toml", "--arm", "plain", "--seed", "0", "--threads", "1", "--out", "here"];
@@ -15,6 +15,8 @@ const CHECKPOINT: &str = "checkpoint.safetensors";
 const PREVIOUS: &str = "checkpoint.prev.safetensors";
 /// Steps between two checkpoints in faults.toml.
 const EVERY: u64 = 5;
+/// How often a run may be faster than what is to kill it.
+const TRIES: usize = 5;
 
 /// A run that was killed after its 30th step, and the records that it must end in.
 struct Killed {
@@ -30,20 +32,21 @@ struct Copy {
     step: u64,
 }
 
+/// A place with a run that was killed after its 30th step; none where it was done before.
+fn half_way() -> Option<Place> {
+    let place = place();
+    let mut started = start(&place, "run", &RUN);
+    let run = || runs(&place.at("here/faults")).into_iter().next();
+    started.waits_until(|| run().is_some_and(|run| rows(&run, "steps.csv") >= 30));
+    started.kill().then_some(place)
+}
+
 impl Killed {
     fn new() -> Self {
         let undisturbed = place();
         undisturbed.call(&RUN).expect(0);
         let expected = read(&undisturbed.run_dir("here/faults", "plain"));
-        let place = place();
-        let mut started = start(&place, "run", &RUN);
-        let steps = || {
-            let run = fs::read_dir(place.at("here/faults/runs")).ok()?.flatten().next()?.path();
-            Some(fs::read(run.join("steps.csv")).ok()?.iter().filter(|b| **b == b'\n').count())
-        };
-        wait_until("30 steps", || steps().unwrap_or(0) > 30);
-        started.signal(libc::SIGKILL);
-        assert!(started.end().code().is_none(), "it was done before it could be killed");
+        let place = (0..TRIES).find_map(|_| half_way()).expect("it was always done before it could be killed");
         Self { place, expected }
     }
 
@@ -184,15 +187,15 @@ fn small_lost(run: &Path) {
 #[test]
 fn a_torn_checkpoint_never_pushes_the_intact_one_out() {
     let killed = Killed::new();
-    let copy = killed.copy();
-    change(&copy.run.join(CHECKPOINT), |bytes| bytes.truncate(1000));
-    // Killed as soon as the next checkpoint is there, with that one torn too.
-    let mut started = start(&copy.place, "run", &RUN);
-    wait_until("the next checkpoint", || {
-        Checkpoint::read_file(&copy.run.join(CHECKPOINT)).is_ok() || started.child.try_wait().expect("ours").is_some()
-    });
-    started.signal(libc::SIGKILL);
-    assert!(started.end().code().is_none(), "too late");
+    // Torn, and killed as soon as the next checkpoint is there.
+    let torn = || {
+        let copy = killed.copy();
+        change(&copy.run.join(CHECKPOINT), |bytes| bytes.truncate(1000));
+        let mut started = start(&copy.place, "run", &RUN);
+        started.waits_until(|| Checkpoint::read_file(&copy.run.join(CHECKPOINT)).is_ok());
+        started.kill().then_some(copy)
+    };
+    let copy = (0..TRIES).find_map(|_| torn()).expect("always too late");
     let newest = Checkpoint::read_file(&copy.run.join(CHECKPOINT)).expect("intact").step;
     let previous = Checkpoint::read_file(&copy.run.join(PREVIOUS)).expect("the one before it is intact").step;
     assert_eq!(previous, newest - EVERY);

@@ -135,7 +135,8 @@ fn a_run_killed_at_any_moment_ends_in_the_records_of_an_undisturbed_one() {
     let references = ARMS.map(undisturbed);
     let (mut killed, mut resumed, mut finished) = (0, 0, 0);
     let mut stages: BTreeMap<&str, u64> = BTreeMap::new();
-    while killed < kills(100) {
+    let goal = kills(100);
+    while killed < goal {
         let which = finished % ARMS.len();
         let expected = &references[which];
         let place = place();
@@ -146,7 +147,7 @@ fn a_run_killed_at_any_moment_ends_in_the_records_of_an_undisturbed_one() {
             let before = starts(&run).len();
             let mut started = start(&place, "run", &arguments(ARMS[which]));
             let moment = Moment::pick(&mut random, saved, expected.start_up);
-            let is_killed = moment.wait(&run, &mut started) && started.kill();
+            let is_killed = killed < goal && moment.wait(&run, &mut started) && started.kill();
             // No step that a checkpoint holds is computed again.
             for from in &starts(&run)[before..] {
                 assert_eq!(*from, saved, "{moment:?}, starts: {:?}", starts(&run));

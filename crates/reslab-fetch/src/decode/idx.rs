@@ -2,29 +2,29 @@
 //!
 //! Source: <http://yann.lecun.com/exdb/mnist/>. The magic is 0, 0, 8 (unsigned bytes), number of dimensions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::{RawPart, RawSet, Source, check_labels, find};
-use crate::error::Problem;
-use crate::{DataError, DataShape};
+use super::{DataShape, DecodeError, Problem, RawPart, RawSet, Source, check_labels, find};
 
 const IMAGES: u32 = 0x0000_0803;
 const LABELS: u32 = 0x0000_0801;
 
 /// Reads the four files: training images and labels, test images and labels, found by their names.
-pub(super) fn read(shape: DataShape, files: &[PathBuf]) -> Result<RawSet, DataError> {
+pub(super) fn read(shape: &DataShape, files: &[PathBuf]) -> Result<RawSet, DecodeError> {
     let part = |prefix: &str, images: u64| {
         let images_file = find(files, &format!("{prefix}-images"))?;
         let labels_file = find(files, &format!("{prefix}-labels"))?;
-        read_part(images_file, labels_file, (shape, images))
+        idx_part(Source::open(images_file)?, Source::open(labels_file)?, (shape, images))
     };
     Ok(RawSet { train: part("train", shape.train_images)?, test: part("t10k", shape.test_images)? })
 }
 
 /// Images and labels of one part, which must have as many as `expected` says.
-fn read_part(images: &Path, labels: &Path, expected: (DataShape, u64)) -> Result<RawPart, DataError> {
+///
+/// # Errors
+/// Names file and byte.
+pub fn idx_part(mut images: Source, mut labels: Source, expected: (&DataShape, u64)) -> Result<RawPart, DecodeError> {
     let (shape, count) = expected;
-    let (mut images, mut labels) = (Source::open(images)?, Source::open(labels)?);
 
     // Both headers before any data: a pair that does not belong together is told as such.
     magic(&mut images, IMAGES, "IDX images")?;
@@ -51,13 +51,13 @@ fn read_part(images: &Path, labels: &Path, expected: (DataShape, u64)) -> Result
     Ok(RawPart { pixels, labels: found })
 }
 
-fn magic(source: &mut Source, expected: u32, what: &'static str) -> Result<(), DataError> {
+fn magic(source: &mut Source, expected: u32, what: &'static str) -> Result<(), DecodeError> {
     let place = source.place();
     let found = source.take_u32("header")?;
     if found == expected { Ok(()) } else { Err(Problem::Magic { what, expected, found }.at(place)) }
 }
 
-fn dimension(source: &mut Source, what: &'static str, expected: i64) -> Result<(), DataError> {
+fn dimension(source: &mut Source, what: &'static str, expected: i64) -> Result<(), DecodeError> {
     let place = source.place();
     let found = u64::from(source.take_u32("header")?);
     let expected = expected as u64;

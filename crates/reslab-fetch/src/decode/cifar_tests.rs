@@ -29,7 +29,7 @@ fn write(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 /// Reads two good files and `two.bin` of these bytes.
-fn read_with(two: &[u8]) -> Result<RawSet, DataError> {
+fn read_with(two: &[u8]) -> Result<RawSet, DecodeError> {
     let dir = TempDir::new().expect("a folder");
     let files = [("two.bin", two), ("test.bin", &records(9, 2)), ("one.bin", &records(0, 3))];
     read(&SMALL, &files.map(|(name, bytes)| write(dir.path(), name, bytes)))
@@ -85,13 +85,10 @@ fn a_missing_file_is_named() {
 #[test]
 fn the_two_data_sets_have_the_sizes_of_their_published_files() {
     for (name, layout) in [("cifar10", &CIFAR10), ("cifar100", &CIFAR100)] {
-        let published = reslab_fetch::dataset(name).expect("known").files;
+        let published = crate::dataset(name).expect("known").files;
         let record = (layout.labels.len() + PIXELS) as u64;
         let (train, test) = layout.records;
         let ours = layout.train.iter().map(|file| (*file, train * record)).chain([(layout.test, test * record)]);
         assert_eq!(ours.collect::<Vec<_>>(), published.iter().map(|file| (file.name, file.bytes)).collect::<Vec<_>>());
-        let shape = crate::shape(name).expect("known");
-        assert_eq!(shape.train_images, train * layout.train.len() as u64);
-        assert_eq!((shape.test_images, layout.labels.last().map(|l| l.1)), (test, Some(shape.classes as u64)));
     }
 }

@@ -6,51 +6,62 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use crate::DataError;
-use crate::error::{Place, Problem};
+use super::{DecodeError, Place, Problem};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A stream of bytes with its name and the number of bytes already taken from it.
 ///
 /// Memory grows with the bytes that really come, never with what a header promises.
-pub(crate) struct Source<'a> {
+pub struct Source<'a> {
     place: Place,
     reader: Box<dyn Read + 'a>,
 }
 
 impl<'a> Source<'a> {
-    /// Opens a file; whether it is compressed is told by its first two bytes, not by its name.
-    pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
-        let failed = |source| DataError::Io { place: Place::of(path), source };
-        let file = File::open(path).map_err(failed)?;
-        let reader = decompressed(BufReader::new(file)).map_err(failed)?;
-        Ok(Self::new(path.display().to_string(), reader))
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn open(path: &Path) -> Result<Self, DecodeError> {
+        let file = File::open(path).map_err(|source| DecodeError::Io { place: Place::of(path), source })?;
+        Self::new(path.display().to_string(), BufReader::new(file))
     }
 
-    pub(crate) fn new(name: impl Into<String>, reader: impl Read + 'a) -> Self {
-        Self { place: Place::new(name, 0), reader: Box::new(reader) }
+    /// Bytes under a name. Whether they are compressed is told by the first two, not by the name.
+    ///
+    /// # Errors
+    /// Those two can't be read.
+    pub fn new(name: impl Into<String>, reader: impl Read + 'a) -> Result<Self, DecodeError> {
+        let place = Place::new(name, 0);
+        match decompressed(reader) {
+            Ok(reader) => Ok(Self { place, reader }),
+            Err(source) => Err(DecodeError::Io { place, source }),
+        }
     }
 
     /// The file's name.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.place.file
     }
 
     /// The place of the next byte.
-    pub(crate) fn place(&self) -> Place {
+    pub fn place(&self) -> Place {
         self.place.clone()
     }
 
     /// Exactly `bytes` bytes; `what` names them if they are not there.
-    pub(crate) fn take(&mut self, bytes: u64, what: &'static str) -> Result<Vec<u8>, DataError> {
+    ///
+    /// # Errors
+    /// The bytes end before, or can't be read.
+    pub fn take(&mut self, bytes: u64, what: &'static str) -> Result<Vec<u8>, DecodeError> {
         let mut taken = Vec::new();
         let read = (&mut self.reader).take(bytes).read_to_end(&mut taken);
         let found = taken.len() as u64;
         self.place.offset += found;
         match read {
             Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
-                Err(DataError::Io { place: self.place(), source: error })
+                Err(DecodeError::Io { place: self.place(), source: error })
             }
             _ if found < bytes => Err(Problem::Truncated { what, missing: bytes - found }.at(self.place())),
             _ => Ok(taken),
@@ -58,13 +69,19 @@ impl<'a> Source<'a> {
     }
 
     /// One big-endian number of four bytes.
-    pub(crate) fn take_u32(&mut self, what: &'static str) -> Result<u32, DataError> {
+    ///
+    /// # Errors
+    /// As [`Source::take`].
+    pub fn take_u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
         let bytes = self.take(4, what)?;
         Ok(bytes.iter().fold(0, |number, byte| (number << 8) | u32::from(*byte)))
     }
 
     /// Checks that nothing follows. In a gzip file this also reads, and so checks, the checksum at its end.
-    pub(crate) fn end(mut self) -> Result<(), DataError> {
+    ///
+    /// # Errors
+    /// Something follows, or the checksum is wrong or cut.
+    pub fn end(mut self) -> Result<(), DecodeError> {
         let mut next = [0; 1];
         let read = loop {
             match self.reader.read(&mut next) {
@@ -78,13 +95,13 @@ impl<'a> Source<'a> {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 Err(Problem::Truncated { what: "gzip checksum", missing: 8 }.at(self.place()))
             }
-            Err(source) => Err(DataError::Io { place: self.place(), source }),
+            Err(source) => Err(DecodeError::Io { place: self.place(), source }),
         }
     }
 }
 
 /// `reader` as it is, or decompressed when it starts as gzip does.
-fn decompressed<R: Read + 'static>(mut reader: R) -> io::Result<Box<dyn Read>> {
+fn decompressed<'a, R: Read + 'a>(mut reader: R) -> io::Result<Box<dyn Read + 'a>> {
     let mut start = Vec::new();
     (&mut reader).take(GZIP.len() as u64).read_to_end(&mut start)?;
     let is_gzip = start == GZIP;

@@ -27,12 +27,12 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Writes the pair and reads it as the training part.
-fn read_pair(images: &[u8], labels: &[u8]) -> Result<RawPart, DataError> {
+fn read_pair(images: &[u8], labels: &[u8]) -> Result<RawPart, DecodeError> {
     let dir = TempDir::new().expect("a folder");
     let (images_file, labels_file) = (dir.path().join("images"), dir.path().join("labels"));
     fs::write(&images_file, images).expect("written");
     fs::write(&labels_file, labels).expect("written");
-    read_part(&images_file, &labels_file, (SHAPE, SHAPE.train_images))
+    idx_part(Source::open(&images_file)?, Source::open(&labels_file)?, (&SHAPE, SHAPE.train_images))
 }
 
 #[track_caller]
@@ -71,11 +71,11 @@ fn the_four_files_are_told_apart_by_their_names() {
         write("train-labels-idx1-ubyte", labels(7)),
         write("t10k-images-idx3-ubyte", images(2)),
     ];
-    let set = read(SHAPE, &files).expect("four good files");
+    let set = read(&SHAPE, &files).expect("four good files");
     assert_eq!((set.train.labels.len(), set.test.labels.len()), (7, 2));
-    let error = read(SHAPE, &files[1..]).expect_err("three files").to_string();
+    let error = read(&SHAPE, &files[1..]).expect_err("three files").to_string();
     assert!(error.contains("no file t10k-labels"), "{error}");
-    let error = read(SHAPE, &[dir.path().join("train-images"), dir.path().join("train-labels")]).expect_err("nowhere");
+    let error = read(&SHAPE, &[dir.path().join("train-images"), dir.path().join("train-labels")]).expect_err("nowhere");
     assert!(error.to_string().contains("train-images: byte 0: can't be read"), "{error}");
 }
 

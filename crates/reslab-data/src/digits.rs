@@ -10,13 +10,11 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use reslab_fetch::decode::{DecodeError, Place, Problem, RawPart, RawSet};
 
-use super::{RawPart, RawSet};
-use crate::DataError;
 use crate::dataset::DIGITS;
-use crate::error::{Place, Problem};
 
-const FILE: &[u8] = include_bytes!("../../data/digits.csv.gz");
+const FILE: &[u8] = include_bytes!("../data/digits.csv.gz");
 
 /// Of so many consecutive images of a class the last is a test image.
 pub(crate) const TEST_EVERY: usize = 5;
@@ -26,7 +24,7 @@ const INK: u8 = 16;
 const CLASSES: u8 = 10;
 
 /// The embedded digits, split.
-pub(crate) fn read_digits() -> Result<RawSet, DataError> {
+pub(crate) fn read_digits() -> Result<RawSet, DecodeError> {
     Ok(split(&read(FILE)?))
 }
 
@@ -44,11 +42,11 @@ fn split(all: &RawPart) -> RawSet {
 }
 
 /// Lines of 64 pixels and a label.
-fn read(compressed: &[u8]) -> Result<RawPart, DataError> {
+fn read(compressed: &[u8]) -> Result<RawPart, DecodeError> {
     let name = format!("{DIGITS}.csv.gz (embedded)");
     let mut text = Vec::new();
     let read = GzDecoder::new(compressed).read_to_end(&mut text);
-    read.map_err(|source| DataError::Io { place: Place::new(name.clone(), text.len() as u64), source })?;
+    read.map_err(|source| DecodeError::Io { place: Place::new(name.clone(), text.len() as u64), source })?;
 
     let mut part = RawPart::default();
     let mut offset = 0;

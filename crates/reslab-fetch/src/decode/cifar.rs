@@ -1,15 +1,14 @@
 //! CIFAR's binary version: fixed records of labels and 3,072 pixels (red plane, green plane, blue plane), no header.
 //!
-//! Source: <https://www.cs.toronto.edu/~kriz/cifar.html>. The archive of the download is unpacked by `reslab-fetch`.
+//! Source: <https://www.cs.toronto.edu/~kriz/cifar.html>. The archive of the download is unpacked when it is fetched.
 
 use std::path::PathBuf;
 
-use super::{RawPart, RawSet, Source, check_labels, find};
-use crate::DataError;
-use crate::error::Place;
+use super::{DecodeError, Place, RawPart, RawSet, Source, check_labels, find};
 
 /// Records and files of one of the two data sets.
-pub(super) struct Layout {
+#[derive(Debug)]
+pub struct Layout {
     /// The labels before the pixels, with the number of classes of each; the last one is the label that counts.
     labels: &'static [(&'static str, u64)],
     /// The training files in order.
@@ -19,14 +18,16 @@ pub(super) struct Layout {
     records: (u64, u64),
 }
 
-pub(super) const CIFAR10: Layout = Layout {
+/// CIFAR-10: one label.
+pub const CIFAR10: Layout = Layout {
     labels: &[("label", 10)],
     train: &["data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"],
     test: "test_batch.bin",
     records: (10_000, 10_000),
 };
 
-pub(super) const CIFAR100: Layout = Layout {
+/// CIFAR-100: a coarse label, then the one that counts.
+pub const CIFAR100: Layout = Layout {
     labels: &[("coarse label", 20), ("label", 100)],
     train: &["train.bin"],
     test: "test.bin",
@@ -36,19 +37,22 @@ pub(super) const CIFAR100: Layout = Layout {
 const PIXELS: usize = 3 * 32 * 32;
 
 /// Reads the `.bin` files, gzip or plain.
-pub(super) fn read(layout: &Layout, files: &[PathBuf]) -> Result<RawSet, DataError> {
+pub(super) fn read(layout: &Layout, files: &[PathBuf]) -> Result<RawSet, DecodeError> {
     let mut train = RawPart::default();
     for name in layout.train {
-        read_records(layout, Source::open(find(files, name)?)?, (layout.records.0, &mut train))?;
+        let part = cifar_records(layout, Source::open(find(files, name)?)?, layout.records.0)?;
+        train.pixels.extend(part.pixels);
+        train.labels.extend(part.labels);
     }
-    let mut test = RawPart::default();
-    read_records(layout, Source::open(find(files, layout.test)?)?, (layout.records.1, &mut test))?;
+    let test = cifar_records(layout, Source::open(find(files, layout.test)?)?, layout.records.1)?;
     Ok(RawSet { train, test })
 }
 
-/// Appends the records of one file, which must have exactly so many.
-fn read_records(layout: &Layout, mut source: Source, into: (u64, &mut RawPart)) -> Result<(), DataError> {
-    let (records, part) = into;
+/// The records of one file, which must have exactly so many.
+///
+/// # Errors
+/// Names file and byte.
+pub fn cifar_records(layout: &Layout, mut source: Source, records: u64) -> Result<RawPart, DecodeError> {
     let record = layout.labels.len() + PIXELS;
     let first = source.place();
     let bytes = source.take(records * record as u64, "records")?;
@@ -59,11 +63,11 @@ fn read_records(layout: &Layout, mut source: Source, into: (u64, &mut RawPart)) 
         let at = Place::new(first.file.clone(), first.offset + nth as u64);
         check_labels(&labels, (*classes, what), (&at, record as u64))?;
     }
-    part.labels.append(&mut labels);
+    let mut pixels = Vec::with_capacity(labels.len() * PIXELS);
     for record in bytes.chunks_exact(record) {
-        part.pixels.extend_from_slice(&record[layout.labels.len()..]);
+        pixels.extend_from_slice(&record[layout.labels.len()..]);
     }
-    Ok(())
+    Ok(RawPart { pixels, labels })
 }
 
 #[cfg(test)]
