@@ -27,6 +27,32 @@ pub(crate) fn legend(table: &Table) -> Vec<String> {
              these runs; the tests stand in a part of their own."
         ),
     ];
+    lines.extend(tests(table));
+    lines.push(
+        "Diverged: loss or gradient norm not finite, or training loss (mean of 20 steps) above that of step 0 + 0.1 for \
+         50 steps running. A diverged run scores chance (1/C, loss ln C); it is never left out. Not trained: final loss \
+         above 0.95 ln C."
+            .to_owned(),
+    );
+    lines.push(
+        "Final loss: training loss, mean of the last 20 steps. Largest gradient norm: before clipping, over all steps and \
+         seeds. Spikes: share of steps whose loss is more than 6 sd above the mean of the 128 before. Update ratio: mean \
+         norm(update) / norm(residual) over the joins of the last third of the blocks, at the last telemetry step."
+            .to_owned(),
+    );
+    if table.rows.iter().any(|row| row.episodes.episodes + row.grad_episodes.episodes > 0) {
+        lines.push(format!(
+            "Episodes: spikes less than {APART} steps apart, of loss and of gradient norm, over all seeds. Size: of the \
+             largest, above the mean of the 128 values before it began. Recovery: the most steps from a first spike until \
+             the value was below that spike's limit again; never: it was not to the run's end."
+        ));
+    }
+    lines
+}
+
+/// How to read the parts that compare.
+fn tests(table: &Table) -> Vec<String> {
+    let mut lines = Vec::new();
     if table.comparison.primary.is_some() || !table.comparison.with_baseline.is_empty() {
         lines.push(
             "Sign-flip p: exact two-sided test of the paired differences, over all patterns of their signs. Holm p: \
@@ -50,25 +76,6 @@ pub(crate) fn legend(table: &Table) -> Vec<String> {
              loss, with no unstable one below it (a seed diverged, or, above the best rate, ends further off). Sensitivity: \
              mean over the rates of min(final loss, loss at step 0) - the seed's best; a diverged run counts as the loss at \
              step 0."
-        ));
-    }
-    lines.push(
-        "Diverged: loss or gradient norm not finite, or training loss (mean of 20 steps) above that of step 0 + 0.1 for \
-         50 steps running. A diverged run scores chance (1/C, loss ln C); it is never left out. Not trained: final loss \
-         above 0.95 ln C."
-            .to_owned(),
-    );
-    lines.push(
-        "Final loss: training loss, mean of the last 20 steps. Largest gradient norm: before clipping, over all steps and \
-         seeds. Spikes: share of steps whose loss is more than 6 sd above the mean of the 128 before. Update ratio: mean \
-         norm(update) / norm(residual) over the joins of the last third of the blocks, at the last telemetry step."
-            .to_owned(),
-    );
-    if table.rows.iter().any(|row| row.episodes.episodes + row.grad_episodes.episodes > 0) {
-        lines.push(format!(
-            "Episodes: spikes less than {APART} steps apart, of loss and of gradient norm, over all seeds. Size: of the \
-             largest, above the mean of the 128 values before it began. Recovery: the most steps from a first spike until \
-             the value was below that spike's limit again; never: it was not to the run's end."
         ));
     }
     lines
