@@ -16,8 +16,10 @@ mod number;
 mod outcome;
 mod plan;
 mod progress;
+mod provenance;
 pub mod rows;
 mod run_dir;
+mod same;
 mod table;
 mod tensor;
 
@@ -33,5 +35,6 @@ pub use plan::{Axis, PLAN_FORMAT, Plan, PlannedRun, Source, Study};
 pub use progress::Progress;
 pub use rows::{Branch, EvalRow, LayerRow, ProbeRow, Row, Split, StepRow, Weights};
 pub use run_dir::RunDir;
+pub use same::same_records;
 pub use table::{CutBack, EvalWriter, LayerWriter, ProbeWriter, RowWriter, Rows, StepWriter, read_rows};
 pub use tensor::{Dtype, NamedTensor};

@@ -29,6 +29,15 @@ mod tests {
         }
     }
 
+    /// By hand: rising .01, .02, .03, .9 times 4, 3, 2, 1 are .04, .06, .06, .9.
+    #[test]
+    fn a_smaller_product_takes_the_larger_one_before_it() {
+        let got = holm(&[0.03, 0.01, 0.9, 0.02].map(Some));
+        for (got, want) in got.iter().zip([0.06, 0.04, 0.9, 0.06]) {
+            assert_close(got.unwrap(), want, 1e-15);
+        }
+    }
+
     #[test]
     fn edges_one_comparison_ties_ones_and_missing_ones() {
         assert_eq!(holm(&[Some(0.03)]), [Some(0.03)]);

@@ -1,13 +1,11 @@
 //! The lines under a table: how to read it, and what must be known of these runs.
 
-use std::collections::BTreeSet;
-
 use crate::aggregate::RESAMPLES;
 use crate::arm::ArmRow;
 use crate::contrast::SEED;
 use crate::episodes::APART;
-use crate::heading;
 use crate::metric::Metric;
+use crate::origin;
 use crate::rates::AS_GOOD;
 use crate::sweep::{Finished, Run, Status, Sweep};
 use crate::table::Table;
@@ -121,7 +119,7 @@ pub(crate) fn notes(sweep: &Sweep, rows: &[ArmRow], metrics: &[Metric]) -> Vec<S
         list(&format!("Without {}", metric.name()), which(sweep, lacks, |run, _| run.label()));
     }
     problems(sweep, &mut notes);
-    mixed(sweep, &mut notes);
+    notes.extend(origin::notes(sweep));
     notes
 }
 
@@ -150,18 +148,5 @@ fn problems(sweep: &Sweep, notes: &mut Vec<String>) {
     }
     for (problem, runs) in found {
         notes.push(format!("Records: {problem} ({}).", runs.join("; ")));
-    }
-}
-
-/// Runs of different code or devices in one table.
-fn mixed(sweep: &Sweep, notes: &mut Vec<String>) {
-    let distinct = |say: fn(&reslab_record::Env) -> String| {
-        sweep.runs.iter().filter_map(|run| run.env.as_ref()).map(say).collect::<BTreeSet<_>>().len()
-    };
-    if distinct(heading::code) > 1 {
-        notes.push("Warning: the runs come from different code (see above).".to_owned());
-    }
-    if distinct(heading::device) > 1 {
-        notes.push("Warning: the runs come from different devices or numbers of threads (see above).".to_owned());
     }
 }

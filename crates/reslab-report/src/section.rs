@@ -17,7 +17,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    fn new<const N: usize>(title: &str, header: [String; N]) -> Self {
+    pub(crate) fn new<const N: usize>(title: &str, header: [String; N]) -> Self {
         Self { title: title.to_owned(), header: header.into(), rows: Vec::new() }
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn timing(table: &Table) -> Section {
     section
 }
 
-fn title_of(metric: &Metric) -> String {
+pub(crate) fn title_of(metric: &Metric) -> String {
     if metric.is_accuracy() { format!("{} %", metric.name()) } else { metric.name().to_owned() }
 }
 

@@ -27,6 +27,8 @@ pub struct Run {
     pub status: Status,
     /// Where it ran.
     pub env: Option<Env>,
+    /// Where it ran before, if it was continued by other code or elsewhere.
+    pub earlier_envs: Vec<Env>,
     /// What time it took.
     pub timing: Option<Timing>,
     /// What is missing or damaged in its folder.
@@ -92,11 +94,12 @@ pub fn read_sweep_with(dir: &Path, rule: SpikeRule) -> Result<Sweep, ReportError
 }
 
 fn read_run(dir: &Path, planned: &PlannedRun, rule: SpikeRule) -> Run {
-    let (status, env, timing, problems) = (Status::Unfinished, None, None, Vec::new());
-    let mut run = Run { planned: planned.clone(), status, env, timing, problems };
+    let (status, env, earlier_envs, timing, problems) = (Status::Unfinished, None, Vec::new(), None, Vec::new());
+    let mut run = Run { planned: planned.clone(), status, env, earlier_envs, timing, problems };
     let mut problems = Vec::new();
     let Some(records) = note(open(dir), &mut problems).flatten() else { return Run { problems, ..run } };
     run.env = note(records.read_env().map_err(short), &mut problems).flatten();
+    run.earlier_envs = note(records.read_earlier_envs().map_err(short), &mut problems).unwrap_or_default();
     run.timing = note(records.read_timing().map_err(short), &mut problems).flatten();
     let done = note(records.read_done().map_err(short), &mut problems).flatten();
     let failed = note(records.read_failed().map_err(short), &mut problems).flatten();

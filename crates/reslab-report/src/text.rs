@@ -101,7 +101,7 @@ fn widths<'a>(rows: impl Iterator<Item = &'a Vec<String>>) -> Vec<usize> {
 
 /// A part for a terminal. Where it is too wide, words of the header stand above each other; where it still is, names
 /// stand above their axes.
-fn terminal(section: &Section) -> String {
+pub(crate) fn terminal(section: &Section) -> String {
     let one_line = vec![section.header.clone()];
     let cut =
         |cell: &String| cell.rsplit_once(' ').map_or((String::new(), cell.clone()), |(a, b)| (a.into(), b.into()));
@@ -146,7 +146,7 @@ fn line(cells: &[String], widths: &[usize], between: &str) -> String {
     padded.join(between).trim_end().to_owned() + "\n"
 }
 
-fn markdown(section: &Section) -> String {
+pub(crate) fn markdown(section: &Section) -> String {
     let escape = |cells: &[String]| cells.iter().map(|cell| escape_markdown(cell)).collect::<Vec<_>>();
     let escaped = Section {
         title: String::new(),
@@ -166,7 +166,7 @@ fn markdown(section: &Section) -> String {
 }
 
 /// Brackets of `gated[lr=3e-4]` and stars are words here, not links or emphasis; a bar would end the cell.
-fn escape_markdown(text: &str) -> String {
+pub(crate) fn escape_markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -192,7 +192,7 @@ fn escape_tex(text: &str) -> String {
     escaped.replace("+-", "$\\pm$")
 }
 
-fn wrap(text: &str) -> String {
+pub(crate) fn wrap(text: &str) -> String {
     let mut wrapped = String::new();
     let mut column = 0;
     for word in text.split_whitespace() {

@@ -252,7 +252,8 @@ fn extends_refuses_circles_and_files_that_are_not_there() {
         "{}",
         missing.errors()
     );
-    for (path, shown) in [("/dev/zero", "\"/dev/zero\" is no file"), ("", "\"\" is no file"), (".", "\".\" is no file")] {
+    for (path, shown) in [("/dev/zero", "\"/dev/zero\" is no file"), ("", "\"\" is no file"), (".", "\".\" is no file")]
+    {
         let errors = Files::new(&format!("extends = \"{path}\"")).errors();
         assert!(errors.starts_with(&format!("x.toml: extends: {shown}; it must be the path of one")), "{errors}");
     }
