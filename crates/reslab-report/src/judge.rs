@@ -171,6 +171,7 @@ mod tests {
                 parameters: 1,
                 num_classes: 10,
                 effective_drop_rate: None,
+                micro_batches: None,
             },
             non_finite: false,
             diverged: false,

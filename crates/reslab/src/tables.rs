@@ -1,18 +1,36 @@
-//! The table of a sweep, printed and kept current on disk.
+//! The table of a sweep, printed and kept current on disk, and its plots.
 
-use crate::terminal::{say, warn};
+use crate::terminal::{note, say, warn};
 use crate::watch::Watch;
 use anyhow::Result;
 use reslab_record::clear_partials;
-use reslab_report::{Options, read_sweep, table, write_tables};
+use reslab_report::{Options, Sweep, Table, read_sweep, table, write_tables};
 use std::path::Path;
 
-/// Prints the table of a sweep's folder.
+/// Prints the table of a sweep's folder, and draws its plots.
 ///
 /// # Errors
 /// Where there is no plan that can be read.
 pub(crate) fn print_table(dir: &Path) -> Result<()> {
-    say(format_args!("\n{}", table(&read_sweep(dir)?, &Options::default())?.to_text().trim_end()));
+    let sweep = read_sweep(dir)?;
+    let table = table(&sweep, &Options::default())?;
+    say(format_args!("\n{}", table.to_text().trim_end()));
+    // The runs are done whether or not there is a picture of them.
+    if let Err(error) = draw_plots(dir, &sweep, &table) {
+        warn(format_args!("the plots could not be written: {error:#}"));
+    }
+    Ok(())
+}
+
+/// Writes the plots, and says which there are and which there are not.
+///
+/// # Errors
+/// Where one cannot be written.
+pub(crate) fn draw_plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<()> {
+    let plots = reslab_plot::write_plots(dir, sweep, table)?;
+    let left_out: Vec<String> = plots.left_out.iter().map(|(name, why)| format!("{name} ({why})")).collect();
+    let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
+    note(format_args!("drew {} plots in {}{left_out}", plots.drawn.len(), dir.join("plots").display()));
     Ok(())
 }
 

@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("reslab-data", &["reslab-torch", "reslab-config", "reslab-fetch"]),
     // L2
     ("reslab-model", &["reslab-residual", "reslab-torch", "reslab-config"]),
+    ("reslab-report", &["reslab-record"]),
     // L3
     (
         "reslab-train",
@@ -32,7 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("reslab-sweep", &["reslab-record", "reslab-config"]),
-    ("reslab-report", &["reslab-record"]),
+    ("reslab-plot", &["reslab-report", "reslab-record"]),
     ("xtask", &["reslab-fetch"]),
     // L4
     (
@@ -40,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "reslab-train",
             "reslab-sweep",
+            "reslab-plot",
             "reslab-report",
             "reslab-model",
             "reslab-residual",
