@@ -176,10 +176,13 @@ mod tests {
             non_finite: false,
             diverged: false,
             not_trained: false,
+            first_loss: None,
             final_loss: Some(1.0 - top1),
             largest_grad_norm: None,
             spike_score: None,
             grad_spike_score: None,
+            spike_episodes: Vec::new(),
+            grad_spike_episodes: Vec::new(),
             update_ratio: None,
         }
     }
