@@ -54,6 +54,7 @@ pub fn freeze(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
 }
 
 /// A primary contrast that is named, or changed, when there are results was not named before its runs: the plan says so.
+/// A plan that was copied from elsewhere keeps what it says.
 fn date_study(plan: &mut Plan, old: Option<&Plan>, sweep: &Path) {
     let asks = |plan: &Plan| {
         let study = plan.study.as_ref()?;
@@ -64,7 +65,7 @@ fn date_study(plan: &mut Plan, old: Option<&Plan>, sweep: &Path) {
     let done = || plan.runs.iter().filter(|run| is_done(run, sweep)).count() as u64;
     let done_before = known.map_or_else(done, |study| study.done_before);
     if let Some(study) = &mut plan.study {
-        study.done_before = done_before;
+        study.done_before = study.done_before.max(done_before);
     }
 }
 

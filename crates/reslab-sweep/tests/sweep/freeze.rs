@@ -92,7 +92,10 @@ fn a_primary_contrast_is_dated_by_the_results_that_were_there_when_it_was_named(
     freeze(&plan, late.path()).unwrap();
     go(late.path(), &plan, "done_now", &How::default());
     assert_eq!(dated(&before, late.path()), 6);
-    assert_eq!(Plan::read(late.path()).unwrap().study.unwrap().done_before, 6);
+    let copied = Plan::read(late.path()).unwrap();
+    assert_eq!(copied.study.as_ref().unwrap().done_before, 6);
+    let elsewhere = tempfile::tempdir().unwrap();
+    assert_eq!(dated(&copied, elsewhere.path()), 6, "runs computed anew from a recorded plan");
     let ids = |plan: &Plan| plan.runs.iter().map(|run| run.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&plan), ids(&before));
 }
