@@ -31,7 +31,7 @@ pub use heartbeat::network_file_system;
 pub use lock::{RunLock, RunState, is_locked, run_state};
 pub use number::widen;
 pub use outcome::{Done, Env, Failed, FailureClass, MicroBatches, Outcome, Timing, says_out_of_memory, without_frames};
-pub use plan::{Axis, PLAN_FORMAT, Plan, PlannedRun, Source};
+pub use plan::{Axis, PLAN_FORMAT, Plan, PlannedRun, Source, Study};
 pub use progress::Progress;
 pub use rows::{Branch, EvalRow, LayerRow, ProbeRow, Row, Split, StepRow, Weights};
 pub use run_dir::RunDir;

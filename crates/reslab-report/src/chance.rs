@@ -82,19 +82,6 @@ fn two_sided(difference: f64, error: f64, freedom: Option<usize>) -> f64 {
     }
 }
 
-/// Holm's adjustment: with it, all of the p together are at most as often too small as one alone.
-pub(crate) fn holm(p: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
-    let mut adjusted = vec![0.0; p.len()];
-    let mut largest = 0.0_f64;
-    for (rank, index) in order.into_iter().enumerate() {
-        largest = largest.max((p.len() - rank) as f64 * p[index]).min(1.0);
-        adjusted[index] = largest;
-    }
-    adjusted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,17 +132,6 @@ mod tests {
         assert_eq!(Spread::of(&far, &near), Some(Spread { sd: 1.0, freedom: 2 }));
         assert!(Spread::of(&far, &far).unwrap().sd > 50.0, "negative control");
         assert_eq!(Spread::of(&[1.0], &[1.0]), None);
-    }
-
-    /// By hand: sorted .01, .02, .03, .9 times 4, 3, 2, 1 are .04, .06, .06, .9.
-    #[test]
-    fn holm_by_hand() {
-        let got = holm(&[0.03, 0.01, 0.9, 0.02]);
-        for (got, want) in got.iter().zip([0.06, 0.04, 0.9, 0.06]) {
-            assert_close(*got, want, 1e-15);
-        }
-        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0], "never above 1");
-        assert_eq!(holm(&[]), [0.0; 0]);
     }
 
     #[test]

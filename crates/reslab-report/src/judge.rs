@@ -1,13 +1,12 @@
 //! The verdicts of a reproduction: each run, and each arm's mean, against what chance can do.
 
-use crate::chance::{Spread, by_chance, holm, paired, sampling_noise};
+use crate::chance::{Spread, by_chance, paired, sampling_noise};
+use crate::contrast::LEVEL;
+use crate::holm::holm;
 use crate::metric::Metric;
 use crate::reproduction::{ArmPair, Cell, Equality, Pair, Twice, Verdict, diverged};
 use crate::stats::{mean, summarize};
 use crate::sweep::Finished;
-
-/// An adjusted p at most as large as this is more than chance.
-const LEVEL: f64 = 0.05;
 
 /// An arm's runs that were computed twice, and what is recorded of the arm.
 pub(crate) struct Group<'a> {
@@ -55,10 +54,10 @@ fn correct(cells: &mut [Cell], arms: &mut [ArmPair]) {
     let cells = cells.iter_mut().flat_map(|cell| [&mut cell.metric, &mut cell.final_loss]);
     let arms = arms.iter_mut().flat_map(|arm| [&mut arm.metric, &mut arm.final_loss]);
     let mut judged: Vec<&mut Pair> = cells.chain(arms).filter(|pair| pair.p.is_some()).collect();
-    let p: Vec<f64> = judged.iter().filter_map(|pair| pair.p).collect();
+    let p: Vec<Option<f64>> = judged.iter().map(|pair| pair.p).collect();
     for (pair, adjusted) in judged.iter_mut().zip(holm(&p)) {
-        pair.adjusted = Some(adjusted);
-        pair.verdict = if adjusted <= LEVEL { Verdict::Different } else { Verdict::Within };
+        pair.adjusted = adjusted;
+        pair.verdict = if adjusted.is_some_and(|p| p <= LEVEL) { Verdict::Different } else { Verdict::Within };
     }
 }
 
@@ -177,10 +176,13 @@ mod tests {
             non_finite: false,
             diverged: false,
             not_trained: false,
+            first_loss: None,
             final_loss: Some(1.0 - top1),
             largest_grad_norm: None,
             spike_score: None,
             grad_spike_score: None,
+            spike_episodes: Vec::new(),
+            grad_spike_episodes: Vec::new(),
             update_ratio: None,
         }
     }

@@ -3,6 +3,7 @@
 use crate::arm::ArmRow;
 use crate::cell::{self, Style};
 use crate::metric::Metric;
+use crate::parts;
 use crate::select::Chosen;
 use crate::stats::Summary;
 use crate::table::Table;
@@ -30,11 +31,18 @@ pub(crate) fn sections(table: &Table) -> Vec<Section> {
         section.header.insert(1, "chosen".to_owned());
         section.rows = selection.rows.iter().map(|choice| chosen(table, choice)).collect();
         sections.push(section);
+        sections.extend(parts::comparisons(table));
     }
     let mut all = results(if table.selection.is_some() { "All points" } else { "Accuracy" }, table);
     all.rows = table.rows.iter().map(|row| result(table, row)).collect();
     sections.push(all);
+    if table.selection.is_none() {
+        sections.extend(parts::comparisons(table));
+    }
+    sections.extend(parts::over_points(table));
+    sections.extend(parts::rates(table));
     sections.push(stability(table));
+    sections.extend(parts::spikes(table));
     sections
 }
 

@@ -13,7 +13,7 @@ impl Table {
         for section in sections(self).iter().chain([&timing(self)]) {
             text += &terminal(section);
         }
-        for note in self.grid_lines().iter().chain(&self.notes) {
+        for note in self.findings.iter().chain(&self.grid_lines()).chain(&self.notes) {
             text += &format!("\n{}", wrap(note));
         }
         text
@@ -32,6 +32,7 @@ impl Table {
             let lines: String = lines.iter().map(|line| format!("- {}\n", escape_markdown(line))).collect();
             if lines.is_empty() { lines } else { format!("\n## {title}\n\n{lines}") }
         };
+        text += &list("Findings", &self.findings);
         text += &list("Notes", &[self.grid_lines(), self.notes.clone()].concat());
         text += &list("How to read it", &self.legend);
         text

@@ -57,6 +57,7 @@ pub fn plan(runs: Vec<PlannedRun>) -> Plan {
         select: vec![],
         profile: Some("cpu".into()),
         set: vec![],
+        study: None,
         source: Source { path: "/home/someone/configs/demo.toml".into(), sha256: "0123456789abcdef".into() },
         versions: BTreeMap::new(),
         runs,

@@ -163,7 +163,10 @@ fn tell_all_done(runs: usize, dir: &Path) {
 /// Whether two plans have the same runs under the same names, and compare them in the same way.
 fn says_the_same(old: &Plan, new: &Plan) -> bool {
     let runs = |plan: &Plan| plan.runs.iter().map(|run| (run.id.clone(), run.arm.clone())).collect::<Vec<_>>();
-    let asks = |plan: &Plan| (plan.baseline.clone(), plan.metric.clone(), plan.select.clone(), plan.question.clone());
+    let primary = |plan: &Plan| plan.study.as_ref().map(|study| study.primary.clone());
+    let asks = |plan: &Plan| {
+        (plan.baseline.clone(), plan.metric.clone(), plan.select.clone(), plan.question.clone(), primary(plan))
+    };
     runs(old) == runs(new) && asks(old) == asks(new)
 }
 
