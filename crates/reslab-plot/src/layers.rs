@@ -14,8 +14,8 @@ use crate::study::{self, Arm, Study};
 const MOST_COLUMNS: usize = 60;
 /// The colour of a cell without a figure; the scale has the 255 before it.
 const NONE: u8 = 255;
-/// So many powers of ten below the largest figure the logarithmic scale of colours ends.
-const DECADES: i32 = 2;
+/// The logarithmic scale of colours reaches from its top down to this part of it.
+const SPAN: f64 = 100.0;
 
 /// What a heat map shows.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +108,7 @@ pub(crate) fn heat(study: &Study, heat: Heat) -> Result<Figure, String> {
     let end = panels_end(&panels).unwrap_or(steps as f64);
     Ok(Figure {
         title: heat.title.to_owned(),
-        about: "Mean over n seeds. To the right: training. Upward: from the first block to the last.".to_owned(),
+        about: "Mean over n seeds, or those of them that got so far. To the right: training. Upward: from the first block to the last.".to_owned(),
         keys: Vec::new(),
         bar: Some(Bar { title: heat.bar.to_owned(), scale }),
         x: Axis::new("optimizer step", Scale::Linear { low: 0.0, high: end.max(1.0) }),
@@ -128,7 +128,7 @@ fn panels_end(panels: &[Panel]) -> Option<f64> {
     strips.map(|strip| strip.x.1).reduce(f64::max)
 }
 
-/// The scale of colours over all figures. A logarithmic one leaves out the lowest and highest hundredth, and ends some
+/// The scale of colours over all figures. A logarithmic one leaves out the lowest and highest hundredth, and ends two
 /// powers of ten below its top: a few joins must not take the differences from all others.
 fn colours(log: bool, values: impl Iterator<Item = f64>) -> Option<Scale> {
     let mut values: Vec<f64> = values.collect();
@@ -144,7 +144,7 @@ fn colours(log: bool, values: impl Iterator<Item = f64>) -> Option<Scale> {
     let (Some(low), Some(high)) = (quantile(0.01), quantile(0.99)) else {
         return Some(Scale::Linear { low: 0.0, high: 1.0 });
     };
-    let low = low.max(high * 10_f64.powi(-DECADES));
+    let low = low.max(high / SPAN);
     Some(if *high > low { Scale::Log { low, high: *high } } else { Scale::Log { low: low / 2.0, high: high * 2.0 } })
 }
 
@@ -176,7 +176,7 @@ fn notes(
 
 /// Three digits that count.
 fn three(x: f64) -> String {
-    let digits = (2 - x.abs().log10().floor() as i32).clamp(0, 4) as usize;
+    let digits = (2 - libm::log10(x.abs()).floor() as i32).clamp(0, 4) as usize;
     if (1e-3..1e4).contains(&x.abs()) { format!("{x:.digits$}") } else { format!("{x:.2e}") }
 }
 

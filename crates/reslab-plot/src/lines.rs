@@ -18,7 +18,7 @@ const READ: &str = "Line: mean over n seeds. Band: from the smallest to the larg
 pub(crate) fn loss(study: &Study) -> Result<Figure, String> {
     let arms = lines(study, study.arms(), |records| smooth(&records.series(&records.loss), SMOOTH_STEPS));
     // Twice the loss of a guess: what lies above has diverged, and would flatten the rest.
-    let cut = study.classes().map(|classes| 2.0 * classes.ln());
+    let cut = study.classes().map(|classes| 2.0 * libm::log(classes));
     against_step(study, arms, |curves| Curves {
         title: "Training loss against step".to_owned(),
         about: format!("Smoothed: each figure is the mean of the {SMOOTH_STEPS} steps up to it. {READ}"),

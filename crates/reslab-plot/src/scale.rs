@@ -1,4 +1,4 @@
-//! From figures to places on an axis, and the ticks of an axis.
+//! From figures to places on an axis, and the ticks of an axis. Logarithms are `libm`'s, so that machines agree.
 
 /// An axis: which figures stand at its two ends, and how those between are spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,7 +25,7 @@ impl Scale {
     /// The same on a logarithmic axis; what is not positive has no place on it and is passed over.
     pub fn log(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = ends(values.filter(|x| x.is_finite() && *x > 0.0))?;
-        let room = if high > low { (high / low).powf(0.04) } else { 1.5 };
+        let room = if high > low { libm::pow(high / low, 0.04) } else { 1.5 };
         Some(Self::Log { low: low / room, high: high * room })
     }
 
@@ -40,7 +40,7 @@ impl Scale {
             Self::Linear { low, high } => (value - low) / (high - low),
             // A figure of 0 or less lies below every end.
             Self::Log { low, .. } if value <= low => 0.0,
-            Self::Log { low, high } => (value / low).ln() / (high / low).ln(),
+            Self::Log { low, high } => libm::log(value / low) / libm::log(high / low),
         };
         if share.is_nan() { None } else { Some(share.clamp(0.0, 1.0)) }
     }
@@ -56,7 +56,7 @@ impl Scale {
         let short = values.iter().all(|x| *x == 0.0 || (1e-3..1e5).contains(&x.abs()));
         let label = |value: &f64| match self {
             Self::Linear { .. } if step.is_finite() => {
-                let digits = (-(step.log10() + 1e-9).floor()).clamp(0.0, 12.0) as usize;
+                let digits = (-(libm::log10(step) + 1e-9).floor()).clamp(0.0, 12.0) as usize;
                 format!("{value:.digits$}")
             }
             _ if short => format!("{value}"),
@@ -76,7 +76,7 @@ fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 /// Multiples of the smallest step of 1, 2, 5 or 10 .. of which there are not too many; at least two of them.
 fn round_steps(low: f64, high: f64, most: usize) -> Vec<f64> {
     let least = (high - low) / most.max(1) as f64;
-    let unit = 10_f64.powf(least.log10().floor());
+    let unit = libm::pow(10.0, libm::log10(least).floor());
     // Through the decimal text, so that 3 x 0.1 is 0.3.
     let tidy = |x: f64| format!("{x:.12e}").parse().unwrap_or(x);
     let multiples = |step: f64| -> Vec<f64> {
@@ -91,7 +91,7 @@ fn round_steps(low: f64, high: f64, most: usize) -> Vec<f64> {
 
 /// Powers of ten, every so many; where there are fewer than two, 2 and 5 times those as well; else round steps.
 fn round_decades(low: f64, high: f64, most: usize) -> Vec<f64> {
-    let exponents = |x: f64| (x.log10() - 1e-9, x.log10() + 1e-9);
+    let exponents = |x: f64| (libm::log10(x) - 1e-9, libm::log10(x) + 1e-9);
     let (first, last) = (exponents(low).0.ceil() as i32, exponents(high).1.floor() as i32);
     let power = |k: i32| format!("1e{k}").parse::<f64>().unwrap_or(f64::NAN);
     let decades = (last - first + 1).max(0) as usize;

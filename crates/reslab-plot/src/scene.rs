@@ -103,6 +103,13 @@ impl Pixels {
     pub fn rows(&self) -> usize {
         self.cells.len() / self.columns.max(1)
     }
+
+    /// The same with every cell so many times in a row, and every row so many times.
+    pub fn repeat(&self, across: usize, down: usize) -> Self {
+        let widen = |row: &[u8]| row.iter().flat_map(|cell| std::iter::repeat_n(*cell, across)).collect::<Vec<_>>();
+        let rows = self.cells.chunks(self.columns.max(1)).map(|row| widen(row).repeat(down));
+        Self { columns: self.columns * across, cells: rows.flatten().collect(), palette: self.palette.clone() }
+    }
 }
 
 impl Scene {

@@ -38,7 +38,10 @@ fn element(out: &mut String, shape: &Shape) -> Result<(), PlotError> {
         Shape::Mark { at, mark, size, colour } => sign(out, *at, *mark, *size, *colour),
         Shape::Text(text) => words(out, text),
         Shape::Image { area, pixels } => {
-            let data = base64(&encode_indexed(pixels)?);
+            // Viewers that smooth images whatever they are told smooth over one pixel of it: each is one of the page.
+            let times = |length: f64, cells: usize| (length / cells as f64).ceil().clamp(1.0, 16.0) as usize;
+            let large = pixels.repeat(times(area.w, pixels.columns), times(area.h, pixels.rows()));
+            let data = base64(&encode_indexed(&large)?);
             put(
                 out,
                 format_args!(

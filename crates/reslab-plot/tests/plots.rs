@@ -1,6 +1,7 @@
-//! From a folder of records to the files of its plots: what stands in them, that they repeat, and what missing records do.
+//! From a folder of records to the files of its plots: what stands in them, that they repeat, and what becomes of them
+//! where records are missing.
 
-use reslab_plot::{Plots, write_plots};
+use reslab_plot::{Plots, plots, write_plots};
 use reslab_record::*;
 use reslab_report::{Options, read_sweep, table};
 use std::collections::BTreeMap;
@@ -418,4 +419,22 @@ fn names_are_escaped_and_never_cut() {
             assert!(plot.svg.contains(escaped), "{}", plot.name);
         }
     }
+}
+
+/// The plots in results/ are those of the records beside them.
+#[test]
+fn published_plots_are_drawn_again_byte_by_byte() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
+    let mut compared = 0;
+    for name in ["depth48-cpu", "lr_grid-cpu"] {
+        let dir = results.join(name);
+        let sweep = read_sweep(&dir).unwrap();
+        let table = table(&sweep, &Options::default()).unwrap();
+        for plot in plots(&dir, &sweep, &table).unwrap().drawn {
+            let Ok(published) = std::fs::read_to_string(dir.join(format!("plots/{}.svg", plot.name))) else { continue };
+            assert!(published == plot.svg, "{name}/plots/{}.svg: `reslab report results/{name}`", plot.name);
+            compared += 1;
+        }
+    }
+    assert!(compared >= 5, "{compared}");
 }

@@ -37,6 +37,16 @@ pub fn freeze(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
         source,
     })?;
     let _lock = RunLock::wait(sweep, PATIENCE)?;
+    let frozen = preview(plan, sweep)?;
+    frozen.plan.write(sweep)?;
+    Ok(frozen)
+}
+
+/// What [`freeze`] would give; nothing is written.
+///
+/// # Errors
+/// The plan that is there cannot be read.
+pub fn preview(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
     let old = if Plan::path(sweep).exists() { Some(Plan::read(sweep)?) } else { None };
     let mut plan = plan.clone();
     let folders = folders(sweep);
@@ -44,7 +54,6 @@ pub fn freeze(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
         keep_folder(run, old.as_ref(), &folders);
     }
     date_study(&mut plan, old.as_ref(), sweep);
-    plan.write(sweep)?;
     let has = |runs: &[PlannedRun], id: &str| runs.iter().any(|run| run.id == id);
     let before = old.as_ref().map_or(&[][..], |old| &old.runs);
     let added: Vec<PlannedRun> = plan.runs.iter().filter(|run| !has(before, &run.id)).cloned().collect();

@@ -80,7 +80,11 @@ fn frame() -> Vec<KeyDoc> {
             "list of integer",
             "Seeds of every arm. For one seed, all arms share initial values, batch order and augmentation.",
         ),
-        doc("metric", METRICS, "What the comparison is about."),
+        doc(
+            "metric",
+            METRICS,
+            "What the comparison is about. `train/loss` is the mean over the last step's batch alone; the table's final loss is steadier.",
+        ),
         doc(
             "select",
             "list of string",

@@ -17,7 +17,7 @@ use reslab_record::{Failed, Plan, PlannedRun, RunState, clear_partials, network_
 use reslab_residual::Registry;
 use reslab_sweep::{
     Estimate, Event, Job, OnFailure, Remedy, Retry, Skip, Slot, Summary, delete, execute, filter, freeze, is_done,
-    leftovers, pending,
+    leftovers, pending, preview,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -184,8 +184,7 @@ fn again(failed: &Failed, remedy: Remedy) -> String {
 
 /// Lists run folders that the plan no longer has, and deletes them when that was asked for.
 fn prune(planned: &Planned, dir: &Path, yes: bool) -> Result<Exit> {
-    let frozen = freeze(&planned.plan, dir)?;
-    tell_changes(&frozen, dir);
+    let frozen = if yes { freeze(&planned.plan, dir)? } else { preview(&planned.plan, dir)? };
     let leftovers = leftovers(&frozen.plan, dir)?;
     for leftover in &leftovers {
         say(format_args!("{}  {}  {}", leftover.path.display(), bytes(leftover.bytes), leftover.state));
@@ -214,8 +213,10 @@ fn tell_changes(frozen: &reslab_sweep::Frozen, dir: &Path) {
     if frozen.is_new || (frozen.added.is_empty() && frozen.removed.is_empty()) {
         return;
     }
+    let done = frozen.removed.iter().filter(|run| is_done(run, dir)).count();
     note(format_args!(
-        "{}: the plan changed: {} runs are new, {} are kept, {} are left out of the table (their records stay)",
+        "{}: the plan changed: {} runs are new, {} are kept, {} are left out of the table ({done} of them done; their records \
+         stay, and come back into the table with the file as it was)",
         dir.display(),
         frozen.added.len(),
         frozen.kept,
