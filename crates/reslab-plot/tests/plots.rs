@@ -187,6 +187,7 @@ fn sweep(dir: &Path, runs: &[Fake], axes: impl Fn(&Fake) -> Vec<Axis>) {
         select: vec![],
         profile: None,
         set: vec![],
+        study: None,
         source: Source { path: "demo.toml".into(), sha256: "00".into() },
         versions: BTreeMap::new(),
         runs: planned,

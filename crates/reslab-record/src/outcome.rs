@@ -158,10 +158,12 @@ pub struct Env {
     pub reslab: String,
     /// Version of libtorch.
     pub libtorch: String,
-    /// Commit that the program was built from, or that the folder stands at.
+    /// Commit that last changed the code that the program was built from.
     pub git_commit: Option<String>,
-    /// Whether the tree had uncommitted changes.
+    /// Whether that code had uncommitted changes.
     pub git_dirty: Option<bool>,
+    /// Checksum of `code.diff`, which holds those changes.
+    pub git_diff_sha256: Option<String>,
     /// Device: `cpu`, `cuda:0`.
     pub device: String,
     /// Name of the processor or accelerator.

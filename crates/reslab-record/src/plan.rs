@@ -34,6 +34,9 @@ pub struct Plan {
     /// Overrides as given on the command line, in order: `optim.lr=1e-3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
+    /// What was said of the comparisons before the runs; absent where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<Study>,
     /// The sweep file.
     pub source: Source,
     /// Versions of what planned it: `reslab`, `libtorch`, ...
@@ -41,6 +44,17 @@ pub struct Plan {
     /// The runs, in the order of the tables: arms in file order, then grid points, then seeds.
     #[serde(rename = "run", default)]
     pub runs: Vec<PlannedRun>,
+}
+
+/// The one comparison that a sweep is made for. It is tested alone; all others are exploratory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// The arm and what it is compared with, by their names without grid axes.
+    pub primary: [String; 2],
+    /// How many runs had a result when this comparison was named: above 0 it was not named before its runs.
+    #[serde(default)]
+    pub done_before: u64,
 }
 
 /// The file that a plan was expanded from.
@@ -180,6 +194,7 @@ mod tests {
             select: vec!["optim.lr".into()],
             profile: Some("cpu".into()),
             set: vec![],
+            study: Some(Study { primary: ["gated[initial_gain=0.1]".into(), "plain".into()], done_before: 0 }),
             source: Source { path: "configs/demo.toml".into(), sha256: "00".into() },
             versions: BTreeMap::from([("reslab".into(), "0.1.0".into())]),
             runs: vec![run.clone(), PlannedRun { axes: vec![], family: "plain".into(), arm: "plain".into(), ..run }],
@@ -200,6 +215,16 @@ mod tests {
         plan.write(dir.path()).unwrap();
         assert_eq!(Plan::read(dir.path()).unwrap(), plan);
         assert_eq!(std::fs::read(old).unwrap(), before);
+    }
+
+    #[test]
+    fn a_plan_without_a_study_is_read_and_written_as_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { study: None, ..plan() };
+        plan.write(dir.path()).unwrap();
+        let text = std::fs::read_to_string(Plan::path(dir.path())).unwrap();
+        assert!(!text.contains("study"), "{text}");
+        assert_eq!(Plan::read(dir.path()).unwrap(), plan);
     }
 
     #[test]

@@ -188,7 +188,7 @@ fn parse_rows<R: Row>(bytes: &[u8], mut problem: Option<String>) -> Rows<R> {
 }
 
 /// The bytes of `path`, or of `path.gz` unpacked; for a damaged archive what can be unpacked, and the damage.
-fn read_plain_or_gz(path: &Path) -> std::io::Result<Option<(Vec<u8>, Option<String>)>> {
+pub(crate) fn read_plain_or_gz(path: &Path) -> std::io::Result<Option<(Vec<u8>, Option<String>)>> {
     match std::fs::read(path) {
         Ok(bytes) => return Ok(Some((bytes, None))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

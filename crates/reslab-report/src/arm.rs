@@ -2,6 +2,7 @@
 
 use reslab_record::Axis;
 
+use crate::episodes::EpisodeCount;
 use crate::metric::Metric;
 use crate::stats::{Summary, mean, summarize};
 use crate::sweep::{Finished, Run, Status};
@@ -41,6 +42,10 @@ pub struct ArmRow {
     pub spike_score: Option<f64>,
     /// Mean spike score of the gradient norm.
     pub grad_spike_score: Option<f64>,
+    /// Spike episodes of the training loss, over all seeds.
+    pub episodes: EpisodeCount,
+    /// Spike episodes of the gradient norm, over all seeds.
+    pub grad_episodes: EpisodeCount,
     /// Mean update ratio of the last third of the blocks.
     pub update_ratio: Option<f64>,
     /// Trainable parameters.
@@ -87,6 +92,8 @@ impl ArmRow {
             largest_grad_norm: finished.iter().filter_map(|f| f.largest_grad_norm).reduce(f64::max),
             spike_score: average(|f| f.spike_score),
             grad_spike_score: average(|f| f.grad_spike_score),
+            episodes: EpisodeCount::of(finished.iter().flat_map(|f| &f.spike_episodes)),
+            grad_episodes: EpisodeCount::of(finished.iter().flat_map(|f| &f.grad_spike_episodes)),
             update_ratio: average(|f| f.update_ratio),
             parameters: first.parameters,
             timing: ArmTiming::new(runs),
@@ -125,16 +132,30 @@ fn over_seeds(finished: &[&Finished], score: impl Fn(&Finished) -> Option<f64>) 
     summarize(&values, scored.iter().filter(|(_, diverged)| *diverged).count())
 }
 
-/// The paired difference `arm - baseline` over the seeds that both have; two diverged runs differ by 0.
+/// Two runs of one seed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pair {
+    pub(crate) seed: u64,
+    /// arm - baseline.
+    pub(crate) difference: f64,
+    /// Whether one of the two diverged.
+    pub(crate) diverged: bool,
+}
+
+/// The pairs over the seeds that both have; two diverged runs differ by 0.
+pub(crate) fn paired(arm: &[&Run], baseline: &[&Run], metric: &Metric) -> Vec<Pair> {
+    let pair = |run: &&Run| {
+        let other = baseline.iter().find(|other| other.planned.seed == run.planned.seed)?;
+        let (a, b) = (run.finished()?, other.finished()?);
+        let difference = a.score(metric)? - b.score(metric)?;
+        Some(Pair { seed: run.planned.seed, difference, diverged: a.diverged || b.diverged })
+    };
+    arm.iter().filter_map(pair).collect()
+}
+
+/// The paired difference `arm - baseline` over the seeds that both have.
 pub(crate) fn paired_difference(arm: &[&Run], baseline: &[&Run], metric: &Metric) -> Option<Summary> {
-    let mut differences = Vec::new();
-    let mut diverged = 0;
-    for run in arm {
-        let Some(other) = baseline.iter().find(|other| other.planned.seed == run.planned.seed) else { continue };
-        let (Some(a), Some(b)) = (run.finished(), other.finished()) else { continue };
-        let (Some(x), Some(y)) = (a.score(metric), b.score(metric)) else { continue };
-        differences.push(x - y);
-        diverged += usize::from(a.diverged || b.diverged);
-    }
-    summarize(&differences, diverged)
+    let pairs = paired(arm, baseline, metric);
+    let differences: Vec<f64> = pairs.iter().map(|pair| pair.difference).collect();
+    summarize(&differences, pairs.iter().filter(|pair| pair.diverged).count())
 }

@@ -16,8 +16,10 @@ pub(crate) struct Style {
 
 impl Style {
     /// Four digits for what may be the metric, three for what is looked at beside it.
-    const LOSS: Self = Self { factor: 1.0, digits: 4, signed: false };
+    pub(crate) const LOSS: Self = Self { factor: 1.0, digits: 4, signed: false };
     pub(crate) const FINAL_LOSS: Self = Self { digits: 3, ..Self::LOSS };
+    /// A probability.
+    pub(crate) const SHARE: Self = Self { digits: 2, ..Self::LOSS };
 
     pub(crate) fn of(metric: &Metric) -> Self {
         if metric.is_accuracy() { Self { factor: 100.0, digits: 2, signed: false } } else { Self::LOSS }
@@ -27,7 +29,7 @@ impl Style {
         Self { signed: true, ..self }
     }
 
-    fn show(self, x: f64) -> String {
+    pub(crate) fn show(self, x: f64) -> String {
         let text = format!("{:.*}", self.digits, x * self.factor);
         // A rounded zero has no sign.
         let text = if text.trim_start_matches('-').chars().all(|c| matches!(c, '0' | '.')) {
@@ -82,6 +84,16 @@ pub(crate) fn three_digits(x: Option<f64>) -> String {
     }
     let digits = (2 - size.log10().floor() as i32).clamp(0, 6) as usize;
     format!("{x:.digits$}")
+}
+
+/// A p value: three digits behind the point, or that it is less: `0.031`, `2.4e-4`.
+pub(crate) fn p_value(p: Option<f64>) -> String {
+    p.map_or(NONE.to_owned(), |p| if p < 0.001 && p > 0.0 { format!("{p:.1e}") } else { format!("{p:.3}") })
+}
+
+/// A share from 0 to 1.
+pub(crate) fn share(x: Option<f64>) -> String {
+    x.map_or(NONE.to_owned(), |x| Style::SHARE.show(x))
 }
 
 /// A share in percent.
@@ -151,5 +163,8 @@ mod tests {
             ("0".into(), "999".into(), "1,234,567".into())
         );
         assert_eq!(percent(Some(0.0058)), "0.58");
+        let p_values = [1.0, 0.25, 0.03125, 0.000_244_140_625].map(|p| p_value(Some(p)));
+        assert_eq!(p_values, ["1.000", "0.250", "0.031", "2.4e-4"]);
+        assert_eq!((p_value(None), share(Some(0.666)), share(None)), ("-".into(), "0.67".into(), "-".into()));
     }
 }

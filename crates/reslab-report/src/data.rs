@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::arm::ArmRow;
+use crate::columns::{columns, json_comparisons, json_spikes};
 use crate::stats::Summary;
 use crate::table::Table;
 
@@ -39,15 +40,19 @@ impl Table {
             let rows: Vec<Value> = rows.collect();
             json!({"keys": selection.keys, "metric": selection.metric.name(), "grid": selection.grid, "rows": rows})
         });
-        let table = json!({
+        let mut table = json!({
             "name": self.heading.name,
             "heading": heading,
             "metric": self.metric.name(),
             "baseline": self.baseline,
             "rows": rows,
             "selection": selection,
+            "findings": self.findings,
             "notes": self.notes,
         });
+        for (name, value) in json_comparisons(self) {
+            table[name] = value;
+        }
         serde_json::to_string_pretty(&table).expect("a table has only strings and finite numbers") + "\n"
     }
 
@@ -76,6 +81,7 @@ impl Table {
             put(name, number(figure));
         }
         put("parameters", row.parameters.to_string());
+        fields.extend(columns(self, index));
         fields
     }
 
@@ -96,6 +102,8 @@ impl Table {
         object.insert("difference".into(), summary(row.difference.as_ref()));
         object.insert("final_loss".into(), summary(row.final_loss.as_ref()));
         object.extend(figures(row).map(|(name, figure)| (name.to_owned(), maybe_infinite(figure))));
+        object.insert("spike_episodes".into(), json_spikes(&row.episodes));
+        object.insert("grad_spike_episodes".into(), json_spikes(&row.grad_episodes));
         object.insert("parameters".into(), json!(row.parameters));
         let t = &row.timing;
         let timing = json!({
@@ -130,11 +138,11 @@ fn figures(row: &ArmRow) -> [(&'static str, Option<f64>); 4] {
 }
 
 /// The shortest digits that give the same float64.
-fn number(x: Option<f64>) -> String {
+pub(crate) fn number(x: Option<f64>) -> String {
     x.map_or(String::new(), |x| x.to_string())
 }
 
-fn summary(summary: Option<&Summary>) -> Value {
+pub(crate) fn summary(summary: Option<&Summary>) -> Value {
     summary.map_or(Value::Null, |s| {
         json!({
             "mean": maybe_infinite(Some(s.mean)),
@@ -148,7 +156,7 @@ fn summary(summary: Option<&Summary>) -> Value {
 }
 
 /// JSON has no infinity: a word instead.
-fn maybe_infinite(x: Option<f64>) -> Value {
+pub(crate) fn maybe_infinite(x: Option<f64>) -> Value {
     match x {
         Some(x) if !x.is_finite() => json!(x.to_string()),
         x => json!(x),

@@ -1,9 +1,13 @@
-//! For tests: the values that SciPy gave (tests/golden/make_golden.py).
+//! For tests: the values that SciPy gave (tests/golden/make_golden.py, make_comparisons.py).
 
 use serde_json::Value;
 
 pub(crate) fn golden() -> Value {
     serde_json::from_str(include_str!("../tests/golden/golden.json")).unwrap()
+}
+
+pub(crate) fn comparisons() -> Value {
+    serde_json::from_str(include_str!("../tests/golden/comparisons.json")).unwrap()
 }
 
 pub(crate) fn numbers(list: &Value) -> Vec<f64> {

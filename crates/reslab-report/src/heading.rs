@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::origin;
 use crate::sweep::{Run, Sweep};
 
 /// What a table is about.
@@ -75,16 +76,13 @@ pub(crate) fn device(env: &reslab_record::Env) -> String {
 }
 
 pub(crate) fn code(env: &reslab_record::Env) -> String {
-    let commit = match (&env.git_commit, env.git_dirty) {
-        (Some(commit), Some(true)) => format!("commit {} with changes that are not committed", short(commit)),
-        (Some(commit), _) => format!("commit {}", short(commit)),
-        (None, _) => "commit unknown".to_owned(),
-    };
-    format!("{commit}, reslab {}, libtorch {}", env.reslab, env.libtorch)
+    let commit = env.git_commit.as_ref().map_or("unknown", |commit| short(commit, 12));
+    format!("commit {commit}{}, reslab {}, libtorch {}", origin::changes(env), env.reslab, env.libtorch)
 }
 
-fn short(hash: &str) -> &str {
-    hash.get(..12).unwrap_or(hash)
+/// The first digits of a hash.
+pub(crate) fn short(hash: &str, digits: usize) -> &str {
+    hash.get(..digits).unwrap_or(hash)
 }
 
 fn config(sweep: &Sweep) -> String {
@@ -95,7 +93,7 @@ fn config(sweep: &Sweep) -> String {
     } else {
         path.to_string_lossy()
     };
-    let mut text = format!("{name} (sha256 {})", short(&plan.source.sha256));
+    let mut text = format!("{name} (sha256 {})", short(&plan.source.sha256, 12));
     if let Some(profile) = &plan.profile {
         text += &format!(", profile {profile}");
     }

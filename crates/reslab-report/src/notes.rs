@@ -1,16 +1,18 @@
 //! The lines under a table: how to read it, and what must be known of these runs.
 
-use std::collections::BTreeSet;
-
+use crate::aggregate::RESAMPLES;
 use crate::arm::ArmRow;
-use crate::heading;
+use crate::contrast::SEED;
+use crate::episodes::APART;
 use crate::metric::Metric;
-use crate::select::Selection;
+use crate::origin;
+use crate::rates::AS_GOOD;
 use crate::sweep::{Finished, Run, Status, Sweep};
+use crate::table::Table;
 
 /// How to read the columns.
-pub(crate) fn legend(rows: &[ArmRow], selection: Option<&Selection>) -> Vec<String> {
-    let beside = match selection {
+pub(crate) fn legend(table: &Table) -> Vec<String> {
+    let beside = match table.selection {
         None => "",
         Some(_) => " (in the chosen part, of each arm's own point to the baseline's own)",
     };
@@ -20,41 +22,61 @@ pub(crate) fn legend(rows: &[ArmRow], selection: Option<&Selection>) -> Vec<Stri
             .to_owned(),
         format!(
             "Differences are to the baseline at the same grid point{beside}, paired by seed. Their intervals describe \
-             these runs; no test was made."
+             these runs; the tests stand in a part of their own."
         ),
+    ];
+    lines.extend(tests(table));
+    lines.push(
         "Diverged: loss or gradient norm not finite, or training loss (mean of 20 steps) above that of step 0 + 0.1 for \
          50 steps running. A diverged run scores chance (1/C, loss ln C); it is never left out. Not trained: final loss \
          above 0.95 ln C."
             .to_owned(),
+    );
+    lines.push(
         "Final loss: training loss, mean of the last 20 steps. Largest gradient norm: before clipping, over all steps and \
          seeds. Spikes: share of steps whose loss is more than 6 sd above the mean of the 128 before. Update ratio: mean \
          norm(update) / norm(residual) over the joins of the last third of the blocks, at the last telemetry step."
             .to_owned(),
-    ];
-    let comparisons = match selection {
-        None => rows.iter().filter(|row| !row.is_baseline).count(),
-        Some(selection) => selection.rows.iter().filter(|choice| !choice.is_baseline).count(),
-    };
-    let few = rows.iter().map(|row| row.planned).max().unwrap_or(0);
-    if comparisons > 0 && few < seeds_needed(comparisons) {
+    );
+    if table.rows.iter().any(|row| row.episodes.episodes + row.grad_episodes.episodes > 0) {
         lines.push(format!(
-            "With n = {few} seeds an exact two-sided sign-flip test cannot go below p = {}; for p = .05 after Holm's \
-             correction over {comparisons} comparisons it takes n = {}: read this as a screening.",
-            smallest_p(few),
-            seeds_needed(comparisons)
+            "Episodes: spikes less than {APART} steps apart, of loss and of gradient norm, over all seeds. Size: of the \
+             largest, above the mean of the 128 values before it began. Recovery: the most steps from a first spike until \
+             the value was below that spike's limit again; never: it was not to the run's end."
         ));
     }
     lines
 }
 
-/// The fewest pairs with which the smallest p, times the number of comparisons, is at most .05: 1 + log2(m / .05).
-fn seeds_needed(comparisons: usize) -> usize {
-    (1.0 + (comparisons as f64 / 0.05).log2()).ceil() as usize
-}
-
-/// The smallest two-sided p of an exact sign-flip test with n pairs: 2^(1-n).
-fn smallest_p(n: usize) -> f64 {
-    (1.0 - n as f64).exp2().min(1.0)
+/// How to read the parts that compare.
+fn tests(table: &Table) -> Vec<String> {
+    let mut lines = Vec::new();
+    if table.comparison.primary.is_some() || !table.comparison.with_baseline.is_empty() {
+        lines.push(
+            "Sign-flip p: exact two-sided test of the paired differences, over all patterns of their signs. Holm p: \
+             corrected for all comparisons of the part. P(arm > baseline): share of the seeds at which the arm's figure is \
+             above, ties as a half. Fisher p: of the counts of diverged runs, where one diverged. Better and worse are said \
+             at a Holm p (of a primary contrast, which is tested alone: at its sign-flip p) of at most .05."
+                .to_owned(),
+        );
+    }
+    if let Some(over) = &table.over_points {
+        lines.push(format!(
+            "IQM: interquartile mean of the runs at all points of {}. P(arm > baseline) there: over all pairs of runs at the \
+             same point, mean over points. In brackets the 95 % interval of a stratified bootstrap ({RESAMPLES} resamples, \
+             seed {SEED}).",
+            over.keys.join(", ")
+        ));
+    }
+    if !table.rates.is_empty() {
+        lines.push(format!(
+            "Largest stable learning rate: the largest at which every seed ends within {AS_GOOD} of its own best final \
+             loss, with no unstable one below it (a seed diverged, or, above the best rate, ends further off). Sensitivity: \
+             mean over the rates of min(final loss, loss at step 0) - the seed's best; a diverged run counts as the loss at \
+             step 0."
+        ));
+    }
+    lines
 }
 
 /// What must be known of these runs.
@@ -97,7 +119,7 @@ pub(crate) fn notes(sweep: &Sweep, rows: &[ArmRow], metrics: &[Metric]) -> Vec<S
         list(&format!("Without {}", metric.name()), which(sweep, lacks, |run, _| run.label()));
     }
     problems(sweep, &mut notes);
-    mixed(sweep, &mut notes);
+    notes.extend(origin::notes(sweep));
     notes
 }
 
@@ -126,33 +148,5 @@ fn problems(sweep: &Sweep, notes: &mut Vec<String>) {
     }
     for (problem, runs) in found {
         notes.push(format!("Records: {problem} ({}).", runs.join("; ")));
-    }
-}
-
-/// Runs of different code or devices in one table.
-fn mixed(sweep: &Sweep, notes: &mut Vec<String>) {
-    let distinct = |say: fn(&reslab_record::Env) -> String| {
-        sweep.runs.iter().filter_map(|run| run.env.as_ref()).map(say).collect::<BTreeSet<_>>().len()
-    };
-    if distinct(heading::code) > 1 {
-        notes.push("Warning: the runs come from different code (see above).".to_owned());
-    }
-    if distinct(heading::device) > 1 {
-        notes.push("Warning: the runs come from different devices or numbers of threads (see above).".to_owned());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The design's own numbers: one primary contrast takes 6 seeds, seven comparisons take 9.
-    #[test]
-    fn the_seeds_that_a_table_needs() {
-        assert_eq!([1, 2, 3, 4, 7].map(seeds_needed), [6, 7, 7, 8, 9]);
-        for m in 1..50 {
-            let n = seeds_needed(m);
-            assert!(smallest_p(n) * m as f64 <= 0.05 && smallest_p(n - 1) * m as f64 > 0.05, "{m}: {n}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::arm::ArmRow;
 use crate::cell::{self, Style};
 use crate::metric::Metric;
+use crate::parts;
 use crate::select::Chosen;
 use crate::stats::Summary;
 use crate::table::Table;
@@ -16,7 +17,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    fn new<const N: usize>(title: &str, header: [String; N]) -> Self {
+    pub(crate) fn new<const N: usize>(title: &str, header: [String; N]) -> Self {
         Self { title: title.to_owned(), header: header.into(), rows: Vec::new() }
     }
 }
@@ -30,11 +31,18 @@ pub(crate) fn sections(table: &Table) -> Vec<Section> {
         section.header.insert(1, "chosen".to_owned());
         section.rows = selection.rows.iter().map(|choice| chosen(table, choice)).collect();
         sections.push(section);
+        sections.extend(parts::comparisons(table));
     }
     let mut all = results(if table.selection.is_some() { "All points" } else { "Accuracy" }, table);
     all.rows = table.rows.iter().map(|row| result(table, row)).collect();
     sections.push(all);
+    if table.selection.is_none() {
+        sections.extend(parts::comparisons(table));
+    }
+    sections.extend(parts::over_points(table));
+    sections.extend(parts::rates(table));
     sections.push(stability(table));
+    sections.extend(parts::spikes(table));
     sections
 }
 
@@ -53,7 +61,7 @@ pub(crate) fn timing(table: &Table) -> Section {
     section
 }
 
-fn title_of(metric: &Metric) -> String {
+pub(crate) fn title_of(metric: &Metric) -> String {
     if metric.is_accuracy() { format!("{} %", metric.name()) } else { metric.name().to_owned() }
 }
 

@@ -37,27 +37,66 @@ impl SpikeRule {
     pub const OLMO_CORE: Self = Self { window: 128, threshold: 6.0, sides: Sides::Above };
 }
 
-/// The share of the values that are spikes, among those with a whole window before them; `None` where there is none.
-///
-/// The standard deviation is the sample's (n - 1). A value that is not finite is a spike; one with such a value in its
-/// window cannot be judged.
-pub fn spike_score(values: &[f64], rule: SpikeRule) -> Option<f64> {
-    let (mut judged, mut spikes) = (0_usize, 0_usize);
-    for window in values.windows(rule.window + 1) {
+impl Sides {
+    /// How far `value` is from `mean`, as far as it counts.
+    pub(crate) fn away(self, value: f64, mean: f64) -> f64 {
+        match self {
+            Self::Above => value - mean,
+            Self::Both => (value - mean).abs(),
+        }
+    }
+}
+
+/// A value that is a spike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spike {
+    /// Its index.
+    pub(crate) at: usize,
+    /// Mean of the values before it.
+    pub(crate) mean: f64,
+    /// How far from that mean it could have been without being one.
+    pub(crate) limit: f64,
+}
+
+/// The spikes among values that can be judged.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Spikes {
+    /// Values with a whole window before them, all of it finite.
+    pub(crate) judged: usize,
+    /// Those that are spikes.
+    pub(crate) found: Vec<Spike>,
+}
+
+impl Spikes {
+    /// Their share; `None` where no value could be judged.
+    pub(crate) fn score(&self) -> Option<f64> {
+        if self.judged == 0 { None } else { Some(self.found.len() as f64 / self.judged as f64) }
+    }
+}
+
+/// The spikes of `values`. The standard deviation is the sample's (n - 1). A value that is not finite is a spike; one
+/// with such a value in its window cannot be judged.
+pub(crate) fn spikes(values: &[f64], rule: SpikeRule) -> Spikes {
+    let (mut judged, mut found) = (0, Vec::new());
+    for (index, window) in values.windows(rule.window + 1).enumerate() {
         let (before, value) = (&window[..rule.window], window[rule.window]);
         let mean = before.iter().sum::<f64>() / rule.window as f64;
         if !mean.is_finite() {
             continue;
         }
-        let away = match rule.sides {
-            Sides::Above => value - mean,
-            Sides::Both => (value - mean).abs(),
-        };
         judged += 1;
         let limit = rule.threshold * crate::stats::standard_deviation(before, mean);
-        spikes += usize::from(away > limit || !value.is_finite());
+        if rule.sides.away(value, mean) > limit || !value.is_finite() {
+            found.push(Spike { at: index + rule.window, mean, limit });
+        }
     }
-    if judged == 0 { None } else { Some(spikes as f64 / judged as f64) }
+    Spikes { judged, found }
+}
+
+/// The share of the values that are spikes, among those with a whole window of finite values before them; `None` where
+/// there is none.
+pub fn spike_score(values: &[f64], rule: SpikeRule) -> Option<f64> {
+    spikes(values, rule).score()
 }
 
 /// Whether the smoothed loss stood above the loss at step 0 + 0.1 for 50 steps running, or was not finite; `None`

@@ -59,7 +59,7 @@ pub(crate) fn standard_deviation(values: &[f64], mean: f64) -> f64 {
 }
 
 /// The 97.5 % quantile of Student's t with `freedom` degrees of freedom.
-fn t_quantile(freedom: usize) -> f64 {
+pub(crate) fn t_quantile(freedom: usize) -> f64 {
     let t = StudentsT::new(0.0, 1.0, freedom as f64).expect("at least one degree of freedom");
     t.inverse_cdf(0.975)
 }

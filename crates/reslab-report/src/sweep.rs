@@ -4,6 +4,7 @@ use reslab_record::{Done, Env, Failed, LayerRow, Outcome, Plan, PlannedRun, RunD
 use std::io::ErrorKind;
 use std::path::Path;
 
+use crate::episodes::{self, Episode};
 use crate::metric::Metric;
 use crate::stability::{self, SpikeRule};
 use crate::{ReportError, mean};
@@ -26,6 +27,8 @@ pub struct Run {
     pub status: Status,
     /// Where it ran.
     pub env: Option<Env>,
+    /// Where it ran before, if it was continued by other code or elsewhere.
+    pub earlier_envs: Vec<Env>,
     /// What time it took.
     pub timing: Option<Timing>,
     /// What is missing or damaged in its folder.
@@ -54,6 +57,8 @@ pub struct Finished {
     pub diverged: bool,
     /// It is not diverged, but its final loss is near that of a network that has learned nothing.
     pub not_trained: bool,
+    /// Training loss at step 0; `None` where that is missing.
+    pub first_loss: Option<f64>,
     /// Training loss over the last 20 steps, as recorded; `None` where those are missing.
     pub final_loss: Option<f64>,
     /// Largest gradient norm before clipping; infinite where one was not finite.
@@ -62,6 +67,10 @@ pub struct Finished {
     pub spike_score: Option<f64>,
     /// Spike score of the gradient norm.
     pub grad_spike_score: Option<f64>,
+    /// Spike episodes of the training loss.
+    pub spike_episodes: Vec<Episode>,
+    /// Spike episodes of the gradient norm.
+    pub grad_spike_episodes: Vec<Episode>,
     /// Mean update ratio over the joins of the last third of the blocks, at the last telemetry step.
     pub update_ratio: Option<f64>,
 }
@@ -85,11 +94,12 @@ pub fn read_sweep_with(dir: &Path, rule: SpikeRule) -> Result<Sweep, ReportError
 }
 
 fn read_run(dir: &Path, planned: &PlannedRun, rule: SpikeRule) -> Run {
-    let (status, env, timing, problems) = (Status::Unfinished, None, None, Vec::new());
-    let mut run = Run { planned: planned.clone(), status, env, timing, problems };
+    let (status, env, earlier_envs, timing, problems) = (Status::Unfinished, None, Vec::new(), None, Vec::new());
+    let mut run = Run { planned: planned.clone(), status, env, earlier_envs, timing, problems };
     let mut problems = Vec::new();
     let Some(records) = note(open(dir), &mut problems).flatten() else { return Run { problems, ..run } };
     run.env = note(records.read_env().map_err(short), &mut problems).flatten();
+    run.earlier_envs = note(records.read_earlier_envs().map_err(short), &mut problems).unwrap_or_default();
     run.timing = note(records.read_timing().map_err(short), &mut problems).flatten();
     let done = note(records.read_done().map_err(short), &mut problems).flatten();
     let failed = note(records.read_failed().map_err(short), &mut problems).flatten();
@@ -156,14 +166,18 @@ fn finish(dir: &Path, done: Done, rule: SpikeRule, problems: &mut Vec<String>) -
     let not_trained = !diverged && final_loss.is_some_and(|loss| stability::is_not_trained(loss, done.num_classes));
     let losses: Vec<f64> = steps.iter().map(|row| row.loss).collect();
     let norms: Vec<f64> = steps.iter().map(|row| row.grad_norm).collect();
+    let (spikes, grad_spikes) = (stability::spikes(&losses, rule), stability::spikes(&norms, rule));
     Finished {
         non_finite,
         diverged,
         not_trained,
+        first_loss: steps.first().filter(|row| row.step == 0).map(|row| row.loss),
         final_loss,
         largest_grad_norm: stability::largest_grad_norm(&steps),
-        spike_score: stability::spike_score(&losses, rule),
-        grad_spike_score: stability::spike_score(&norms, rule),
+        spike_score: spikes.score(),
+        grad_spike_score: grad_spikes.score(),
+        spike_episodes: episodes::gather(&losses, &spikes, rule),
+        grad_spike_episodes: episodes::gather(&norms, &grad_spikes, rule),
         update_ratio: last_third_ratio(&layers.rows),
         done,
     }

@@ -4,9 +4,14 @@ use reslab_record::Axis;
 
 use crate::ReportError;
 use crate::arm::{ArmRow, paired_difference};
+use crate::contrast::{Comparison, compare_entries};
+use crate::entry::entries;
+use crate::findings::findings;
 use crate::heading::Heading;
 use crate::metric::Metric;
 use crate::notes;
+use crate::over_points::{OverPoints, over_points};
+use crate::rate_rows::{RateRow, rate_rows};
 use crate::select::{Selection, select};
 use crate::sweep::{Run, Sweep};
 
@@ -32,6 +37,14 @@ pub struct Table {
     pub rows: Vec<ArmRow>,
     /// One point per arm, where the sweep selects.
     pub selection: Option<Selection>,
+    /// Tests of the arms against each other.
+    pub comparison: Comparison,
+    /// The arms over their learning rates, where they have several.
+    pub rates: Vec<RateRow>,
+    /// The arms over several depths or data sets, where the grid has them.
+    pub over_points: Option<OverPoints>,
+    /// What the comparisons say, in sentences.
+    pub findings: Vec<String>,
     /// How to read the columns.
     pub legend: Vec<String>,
     /// What must be known of these runs: unfinished, failed, diverged, damaged.
@@ -69,15 +82,24 @@ pub fn table(sweep: &Sweep, options: &Options) -> Result<Table, ReportError> {
         }
     }
     let selection = select(plan, &rows, &groups, &metric, &baseline);
-    Ok(Table {
+    let entries = entries(plan, &rows, &groups, selection.as_ref());
+    let comparison = compare_entries(&entries, plan, &metric, &baseline);
+    let seeds = rows.iter().map(|row| row.planned).max().unwrap_or(0);
+    let mut table = Table {
         heading: Heading::new(sweep),
-        legend: notes::legend(&rows, selection.as_ref()),
+        rates: rate_rows(&groups),
+        over_points: over_points(&entries, &metric, &baseline),
+        findings: findings(&comparison, plan, &metric, seeds),
+        comparison,
+        legend: Vec::new(),
         notes: notes::notes(sweep, &rows, &metrics),
         metric,
         baseline,
         rows,
         selection,
-    })
+    };
+    table.legend = notes::legend(&table);
+    Ok(table)
 }
 
 /// Validation and test accuracy, the table's metric first.

@@ -13,7 +13,7 @@ impl Table {
         for section in sections(self).iter().chain([&timing(self)]) {
             text += &terminal(section);
         }
-        for note in self.grid_lines().iter().chain(&self.notes) {
+        for note in self.findings.iter().chain(&self.grid_lines()).chain(&self.notes) {
             text += &format!("\n{}", wrap(note));
         }
         text
@@ -32,6 +32,7 @@ impl Table {
             let lines: String = lines.iter().map(|line| format!("- {}\n", escape_markdown(line))).collect();
             if lines.is_empty() { lines } else { format!("\n## {title}\n\n{lines}") }
         };
+        text += &list("Findings", &self.findings);
         text += &list("Notes", &[self.grid_lines(), self.notes.clone()].concat());
         text += &list("How to read it", &self.legend);
         text
@@ -100,7 +101,7 @@ fn widths<'a>(rows: impl Iterator<Item = &'a Vec<String>>) -> Vec<usize> {
 
 /// A part for a terminal. Where it is too wide, words of the header stand above each other; where it still is, names
 /// stand above their axes.
-fn terminal(section: &Section) -> String {
+pub(crate) fn terminal(section: &Section) -> String {
     let one_line = vec![section.header.clone()];
     let cut =
         |cell: &String| cell.rsplit_once(' ').map_or((String::new(), cell.clone()), |(a, b)| (a.into(), b.into()));
@@ -145,7 +146,7 @@ fn line(cells: &[String], widths: &[usize], between: &str) -> String {
     padded.join(between).trim_end().to_owned() + "\n"
 }
 
-fn markdown(section: &Section) -> String {
+pub(crate) fn markdown(section: &Section) -> String {
     let escape = |cells: &[String]| cells.iter().map(|cell| escape_markdown(cell)).collect::<Vec<_>>();
     let escaped = Section {
         title: String::new(),
@@ -165,7 +166,7 @@ fn markdown(section: &Section) -> String {
 }
 
 /// Brackets of `gated[lr=3e-4]` and stars are words here, not links or emphasis; a bar would end the cell.
-fn escape_markdown(text: &str) -> String {
+pub(crate) fn escape_markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -191,7 +192,7 @@ fn escape_tex(text: &str) -> String {
     escaped.replace("+-", "$\\pm$")
 }
 
-fn wrap(text: &str) -> String {
+pub(crate) fn wrap(text: &str) -> String {
     let mut wrapped = String::new();
     let mut column = 0;
     for word in text.split_whitespace() {

@@ -3,7 +3,7 @@
 use reslab_record::write_atomic;
 use std::path::Path;
 
-use crate::{Options, ReportError, Table, read_sweep, table};
+use crate::{Options, ReportError, Reproduction, Table, read_sweep, table};
 
 /// Reads the records of the sweep's folder `dir` and writes `table.md`, `table.csv`, `table.tex` and `timing.md` there,
 /// each by rename. For equal records the first three have equal bytes.
@@ -22,4 +22,15 @@ pub fn write_tables(dir: &Path) -> Result<Table, ReportError> {
         write_atomic(&dir.join(name), text.as_bytes())?;
     }
     Ok(table)
+}
+
+/// Writes `reproduce.md` and `reproduce.csv` into the folder `dir` of the runs that were computed anew, each by rename.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_reproduction(reproduction: &Reproduction, dir: &Path) -> Result<(), ReportError> {
+    for (name, text) in [("reproduce.md", reproduction.to_markdown()), ("reproduce.csv", reproduction.to_csv())] {
+        write_atomic(&dir.join(name), text.as_bytes())?;
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use reslab_record::RunDir;
+use reslab_record::{Env, RunDir};
 use reslab_report::{Table, read_sweep, write_tables};
 use std::fs;
 use std::path::Path;
@@ -180,19 +180,54 @@ fn a_folder_that_cannot_be_opened_is_named_and_one_that_is_not_there_is_not() {
     assert!(runs[1].problems[0].ends_with(": cannot open the folder"), "{:?}", runs[1].problems);
 }
 
+/// Runs 0 and 2 are plain s0 and s1, run 1 is a|b_% s0.
 #[test]
-fn runs_of_different_code_in_one_table_are_warned_of() {
+fn runs_of_different_code_libtorch_or_devices_are_warned_of_by_arm() {
     let dir = tempfile::tempdir().unwrap();
     small(dir.path(), 100.0);
-    let sweep = read_sweep(dir.path()).unwrap();
-    let run = RunDir::open(&sweep.plan.runs[0].dir(dir.path())).unwrap();
-    let mut env = run.read_env().unwrap().unwrap();
-    env.git_dirty = Some(true);
-    fs::write(run.path().join("env.json"), serde_json::to_string(&env).unwrap()).unwrap();
+    assert!(write_tables(dir.path()).unwrap().notes.is_empty(), "negative control");
+    let edit = |index: usize, change: &dyn Fn(&mut Env)| {
+        let run = RunDir::open(&read_sweep(dir.path()).unwrap().plan.runs[index].dir(dir.path())).unwrap();
+        let mut env = run.read_env().unwrap().unwrap();
+        change(&mut env);
+        fs::write(run.path().join("env.json"), serde_json::to_string(&env).unwrap()).unwrap();
+    };
+    edit(0, &|env| (env.git_dirty, env.git_diff_sha256) = (Some(true), Some("aabbccddeeff".into())));
+    edit(2, &|env| (env.git_dirty, env.git_diff_sha256) = (Some(true), Some("ffeebbccddee".into())));
+    for index in [1, 3, 5] {
+        edit(index, &|env| env.libtorch = "2.12.0".into());
+    }
+    // Another device of the same kind and name is none.
+    edit(4, &|env| (env.device, env.threads) = ("cpu".into(), 4));
     let table = write_tables(dir.path()).unwrap();
-    assert_eq!(table.notes, ["Warning: the runs come from different code (see above)."]);
+    let want = [
+        "Warning: the runs come from 3 versions of the code: 0123456 with changes (diff aabbccdd) (plain s0); \
+         0123456 (a|b_%[init=1e-5], plain s2); 0123456 with changes (diff ffeebbcc) (plain s1).",
+        "Warning: the runs come from 2 versions of libtorch: 2.11.0 (plain); 2.12.0 (a|b_%[init=1e-5]).",
+        "Warning: the runs come from 2 devices: cpu, 1 thread a run (plain s0 s1, a|b_%[init=1e-5]); \
+         cpu, 4 threads a run (plain s2).",
+    ];
+    assert_eq!(table.notes, want);
     let code = &table.heading.lines.iter().find(|(word, _)| *word == "Code").unwrap().1;
-    assert!(code.contains("not committed") && code.contains("; commit"), "{code}");
+    assert!(code.contains("with changes (diff aabbccdd), reslab") && code.contains("; commit"), "{code}");
+    assert!(read(dir.path(), "table.md").contains("3 versions of the code") && table.to_text().contains("2 devices"));
+}
+
+#[test]
+fn runs_that_other_code_went_on_with_are_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan(vec![planned("plain", &[], 0), planned("gated", &[], 0)]);
+    plan.write(dir.path()).unwrap();
+    for (run, commit) in plan.runs.iter().zip(["fedcba9876543210", "0123456789abcdef0123"]) {
+        let begun = RunDir::create(&run.dir(dir.path())).unwrap();
+        let (reslab, libtorch, device) = ("0.1.0".to_owned(), "2.11.0".to_owned(), "cpu".to_owned());
+        let (git_commit, git_dirty) = (Some(commit.to_owned()), Some(false));
+        let env = Env { reslab, libtorch, git_commit, git_dirty, device, threads: 1, ..Env::default() };
+        begun.write_env(&env).unwrap();
+        Fake::trained(0.5, 0.5).write(dir.path(), run);
+    }
+    let table = write_tables(dir.path()).unwrap();
+    assert_eq!(table.notes, ["Warning: continued by other code than began it: plain s0 (fedcba9, then 0123456)."]);
 }
 
 #[test]

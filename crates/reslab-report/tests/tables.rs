@@ -95,11 +95,11 @@ fn two_seeds_give_a_range_and_one_gives_a_number() {
     assert_eq!(cells(&table, "Accuracy", "one")[1..], ["90.00 (n=1, 0 diverged)", "50.00", "+20.00"]);
     assert!(
         table
-            .legend
+            .findings
             .iter()
             .any(|line| line.contains("n = 2 seeds") && line.contains("p = 0.5;") && line.contains("n = 6")),
         "{:?}",
-        table.legend
+        table.findings
     );
 }
 

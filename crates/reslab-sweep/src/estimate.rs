@@ -105,7 +105,8 @@ pub fn probe(
 ) -> Vec<Probe> {
     let networks = networks(runs);
     let mut pool = Pool::new(slots);
-    let places = slots.iter().map(|slot| slot.jobs).sum::<usize>().max(1);
+    // No more places will be busy than there are runs.
+    let places = slots.iter().map(|slot| slot.jobs).sum::<usize>().min(runs.len()).max(1);
     let tasks: Vec<&PlannedRun> =
         networks.iter().cycle().take(networks.len().next_multiple_of(places)).copied().collect();
     let mut queue: VecDeque<usize> = (0..tasks.len()).collect();
@@ -122,7 +123,8 @@ pub fn probe(
         }
     };
     while stop.presses() == 0 {
-        while let Some(place) = pool.free_place()
+        while stop.presses() == 0
+            && let Some(place) = pool.free_place()
             && let Some(index) = queue.pop_front()
         {
             let mut command = start(tasks[index], pool.slot(place));
@@ -199,7 +201,7 @@ impl Estimate {
             probes.iter().find(|probe| probe.key == key).and_then(|probe| probe.result.as_ref().ok())
         };
         let run_seconds: Vec<Option<f64>> = runs.iter().map(|run| Some(cost(run)?.seconds(work(run)))).collect();
-        let at_once = slots.iter().map(|slot| slot.jobs).sum();
+        let at_once = slots.iter().map(|slot| slot.jobs).sum::<usize>().min(runs.len());
         let all: Option<Vec<f64>> = run_seconds.iter().copied().collect();
         let seconds = all.filter(|_| at_once > 0).map(|all| laid_out(&all, at_once));
         Self { seconds, runs: runs.len(), at_once, run_seconds, probes: probes.to_vec() }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reslab_config::ConfigError;
-use reslab_record::{PLAN_FORMAT, Plan, PlannedRun};
+use reslab_record::{PLAN_FORMAT, Plan, PlannedRun, Study};
 
 use crate::error::{SweepError, SweepErrors, hint};
 use crate::identity::run_id;
@@ -70,6 +70,7 @@ pub fn expand(file: &SweepFile, check: &Check<'_>, target: &Target) -> Result<Pl
         select: frame.select.clone(),
         profile: file.profile.clone(),
         set: file.overrides.set.clone(),
+        study: frame.primary.clone().map(|primary| Study { primary, done_before: 0 }),
         source: file.source.clone(),
         versions: target.versions.clone(),
         runs: runs.collect(),
@@ -144,24 +145,25 @@ fn spread(error: &SweepError, at: &[usize], points: &[Point]) -> Vec<SweepError>
     names.iter().map(|name| error.clone().in_arm(name)).collect()
 }
 
-/// `baseline` must name an arm, `select` axes of the grid.
+/// `baseline` and the primary contrast must name arms, `select` axes of the grid.
 fn frame_errors(file: &SweepFile, points: &[Point]) -> Vec<SweepError> {
     let mut errors = Vec::new();
-    let baseline = &file.frame.baseline;
     let mut names: Vec<String> = Vec::new();
     for name in points.iter().map(Point::name_without_factors) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    // A broken arm has no points: its own errors say what to do, not one about the baseline.
-    let is_broken = file.problems.iter().any(|p| p.arm.as_ref() == Some(baseline))
-        || file.arms.iter().any(|arm| arm.name == *baseline && points.iter().all(|p| p.family != arm.name));
-    let is_known = names.contains(baseline) || is_broken;
-    if !baseline.is_empty() && !names.is_empty() && !is_known {
-        let near = hint(baseline, names.iter().map(String::as_str));
-        let problem = format!("no arm \"{baseline}\"{near} (arms: {})", names.join(", "));
-        errors.push(SweepError::new(&file.file, "baseline", problem));
+    let primary = file.frame.primary.iter().flatten().map(|name| ("study.primary", name));
+    for (key, name) in std::iter::once(("baseline", &file.frame.baseline)).chain(primary) {
+        // A broken arm has no points: its own errors say what to do, not one about its name.
+        let is_broken = file.problems.iter().any(|p| p.arm.as_ref() == Some(name))
+            || file.arms.iter().any(|arm| arm.name == *name && points.iter().all(|p| p.family != arm.name));
+        if !name.is_empty() && !names.is_empty() && !names.contains(name) && !is_broken {
+            let near = hint(name, names.iter().map(String::as_str));
+            let problem = format!("no arm \"{name}\"{near} (arms: {})", names.join(", "));
+            errors.push(SweepError::new(&file.file, key, problem));
+        }
     }
     let axes: Vec<&str> = file.factors.iter().flat_map(|axis| axis.keys.iter().map(String::as_str)).collect();
     for (index, key) in file.frame.select.iter().enumerate() {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use reslab_record::{Plan, PlannedRun, RecordError, RunLock};
 
+use crate::state::is_done;
+
 /// How long another process that writes the plan is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -35,19 +37,45 @@ pub fn freeze(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
         source,
     })?;
     let _lock = RunLock::wait(sweep, PATIENCE)?;
+    let frozen = preview(plan, sweep)?;
+    frozen.plan.write(sweep)?;
+    Ok(frozen)
+}
+
+/// What [`freeze`] would give; nothing is written.
+///
+/// # Errors
+/// The plan that is there cannot be read.
+pub fn preview(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
     let old = if Plan::path(sweep).exists() { Some(Plan::read(sweep)?) } else { None };
     let mut plan = plan.clone();
     let folders = folders(sweep);
     for run in &mut plan.runs {
         keep_folder(run, old.as_ref(), &folders);
     }
-    plan.write(sweep)?;
+    date_study(&mut plan, old.as_ref(), sweep);
     let has = |runs: &[PlannedRun], id: &str| runs.iter().any(|run| run.id == id);
     let before = old.as_ref().map_or(&[][..], |old| &old.runs);
     let added: Vec<PlannedRun> = plan.runs.iter().filter(|run| !has(before, &run.id)).cloned().collect();
     let removed = before.iter().filter(|run| !has(&plan.runs, &run.id)).cloned().collect();
     let kept = plan.runs.len() - added.len();
     Ok(Frozen { plan, added, kept, removed, is_new: old.is_none() })
+}
+
+/// A primary contrast that is named, or changed, when there are results was not named before its runs: the plan says so.
+/// A plan that was copied from elsewhere keeps what it says.
+fn date_study(plan: &mut Plan, old: Option<&Plan>, sweep: &Path) {
+    let asks = |plan: &Plan| {
+        let study = plan.study.as_ref()?;
+        Some((study.primary.clone(), plan.metric.clone(), plan.select.clone()))
+    };
+    let asked = asks(plan);
+    let known = old.filter(|old| asks(old) == asked).and_then(|old| old.study.as_ref());
+    let done = || plan.runs.iter().filter(|run| is_done(run, sweep)).count() as u64;
+    let done_before = known.map_or_else(done, |study| study.done_before);
+    if let Some(study) = &mut plan.study {
+        study.done_before = study.done_before.max(done_before);
+    }
 }
 
 /// The folders of runs that are there, by name.

@@ -7,8 +7,8 @@ use crate::node::Map;
 pub(crate) const RUN_TABLES: [&str; 6] = ["data", "model", "train", "optim", "residual", "drop_path"];
 
 /// The keys of a file that say what is asked and how it is read.
-const FRAME: [&str; 11] =
-    ["extends", "name", "question", "baseline", "seeds", "metric", "select", "arm", "grid", "zip", "profile"];
+const FRAME: [&str; 12] =
+    ["extends", "name", "question", "baseline", "seeds", "metric", "select", "study", "arm", "grid", "zip", "profile"];
 
 /// The metrics that a sweep can be about: those that every finished run records.
 pub const METRICS: [&str; 6] = ["test/top1", "test/top5", "test/loss", "val/top1", "val/loss", "train/loss"];

@@ -33,7 +33,7 @@ pub use error::{SweepError, SweepErrors};
 pub use estimate::{Cost, Estimate, Probe, Work, networks, probe};
 pub use execute::execute;
 pub use expand::{Check, Facts, Target, expand, filter};
-pub use freeze::{Frozen, freeze};
+pub use freeze::{Frozen, freeze, preview};
 pub use job::{EXIT_LOCKED, Event, Job, OnFailure, Remedy, Retry, Skip, Start};
 pub use keys::METRICS;
 pub use pool::Slot;

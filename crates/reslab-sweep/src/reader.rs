@@ -14,6 +14,8 @@ pub(crate) struct Frame {
     pub metric: String,
     pub seeds: Vec<u64>,
     pub select: Vec<String>,
+    /// `[study] primary`: the arm, and what it is compared with.
+    pub primary: Option<[String; 2]>,
 }
 
 /// One `[[arm]]`, its own tables only, `--set` already over them.
@@ -45,6 +47,7 @@ impl Reader<'_> {
             metric: self.text("metric", Need::Required),
             seeds: self.seeds(),
             select: self.select(),
+            primary: self.primary(),
         };
         if !frame.name.is_empty() && frame.name.chars().all(|c| c == '.') {
             self.problem("name", format!("{:?} cannot be the name of a folder", frame.name));
@@ -100,6 +103,36 @@ impl Reader<'_> {
             self.problem("select", format!("must be a list of keys of [grid], but is {}", node.text()));
             Vec::new()
         })
+    }
+
+    fn primary(&mut self) -> Option<[String; 2]> {
+        let node = self.root.get("study")?;
+        let Some(study) = node.as_table() else {
+            self.problem("study", format!("must be a table, but is {}", node.describe()));
+            return None;
+        };
+        for key in study.keys().filter(|key| *key != "primary") {
+            let near = hint(key, ["primary"]);
+            self.problem(&keys::join("study", key), format!("unknown key `{key}` in [study]{near} Known: primary"));
+        }
+        let Some(node) = study.get("primary") else {
+            self.problem("study", "says nothing; it needs primary = [\"arm\", \"baseline\"]");
+            return None;
+        };
+        let names: Option<Vec<String>> =
+            node.as_array().and_then(|nodes| nodes.iter().map(|n| n.as_str().map(str::to_owned)).collect());
+        match names.map(<[String; 2]>::try_from) {
+            Some(Ok([arm, other])) if arm == other => {
+                self.problem("study.primary", format!("compares \"{arm}\" with itself"));
+                None
+            }
+            Some(Ok(primary)) => Some(primary),
+            _ => {
+                let problem = "must be the names of two arms, [\"arm\", \"baseline\"], but is";
+                self.problem("study.primary", format!("{problem} {}", node.text()));
+                None
+            }
+        }
     }
 
     /// The axes of `[zip]` and `[grid]`, and whether they stand before the arms.

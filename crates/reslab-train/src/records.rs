@@ -73,6 +73,9 @@ impl<'a> Records<'a> {
         self.parts = Parts::of(&learner.parameters);
         self.first_step = step;
         self.resume_steps();
+        if step == 0 {
+            self.dir.forget_earlier_envs()?;
+        }
         let from = if step == 0 { String::new() } else { format!(", from step {step}") };
         self.log(&format!(
             "{} seed {}: {} parameters ({}), {} steps{from}",

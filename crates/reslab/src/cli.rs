@@ -1,7 +1,7 @@
 //! The command line: every command's arguments stand in its own file.
 
 use crate::commands::{
-    bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, run, strategies, sweep,
+    bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run, strategies, sweep,
 };
 use clap::{Parser, Subcommand};
 
@@ -29,6 +29,9 @@ pub(crate) enum Command {
     Run(run::Arguments),
     /// Rebuild the tables from the records
     Report(report::Arguments),
+    /// Run a recorded plan anew elsewhere, and say which results agree
+    #[command(after_help = reproduce::HELP)]
+    Reproduce(reproduce::Arguments),
     /// List the strategies, or show one's equation, source, parameters and example
     Strategies(strategies::Arguments),
     /// Data sets: where they are looked for, fetched from, their checksums

@@ -1,6 +1,6 @@
 //! Which code runs where: what env.json records of a run, and a plan of its making.
 
-use reslab_record::{Env, PlannedRun};
+use reslab_record::{Env, PlannedRun, sha256_hex};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -18,6 +18,7 @@ pub(crate) fn of_run(run: &PlannedRun, device: &str, deterministic: bool) -> Env
         libtorch: reslab_torch::version(),
         git_commit: code_commit(),
         git_dirty: code_commit().map(|_| env!("RESLAB_CODE_DIRTY") == "true"),
+        git_diff_sha256: code_diff().map(sha256_hex),
         device: device.to_owned(),
         device_name: if on_cpu { cpu_name() } else { cuda_name() },
         driver: if on_cpu { None } else { driver() },
@@ -30,6 +31,12 @@ pub(crate) fn of_run(run: &PlannedRun, device: &str, deterministic: bool) -> Env
 /// The commit that last changed the program's code, as it was built: not of the folder that it is started in.
 fn code_commit() -> Option<String> {
     Some(env!("RESLAB_CODE_COMMIT").to_owned()).filter(|commit| !commit.is_empty())
+}
+
+/// What was changed since that commit when the program was built; nothing where nothing was.
+pub(crate) fn code_diff() -> Option<&'static [u8]> {
+    let diff: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/code.diff"));
+    Some(diff).filter(|diff| code_commit().is_some() && !diff.is_empty())
 }
 
 /// The processor's name.

@@ -106,6 +106,7 @@ pub(crate) fn execute(
             dir.log(&format!("memory ran out before: {} micro-batches per batch", split.accumulate))?;
         }
         let job = job(run, &config, site)?;
+        dir.write_code_diff(environment::code_diff()).map_err(TrainError::from)?;
         Ok(reslab_train::train(&job, &mut heard, &STOPPING)?)
     }));
     let (class, message) = match outcome {

@@ -36,7 +36,7 @@ pub(crate) fn forecast(
         }
     };
     let probes = probe(runs, slots, &command, &mut told, &STOP);
-    warn_of_memory(&probes, slots);
+    warn_of_memory(&probes, slots, runs.len());
     Ok(Estimate::new(runs, slots, &probes, &|run| works[&run.id]))
 }
 
@@ -49,8 +49,9 @@ fn works(runs: &[PlannedRun], registry: &Registry) -> Result<BTreeMap<String, Wo
 }
 
 /// On the CPU all runs share one memory, and the system kills what asks for more than there is.
-fn warn_of_memory(probes: &[Probe], slots: &[Slot]) {
+fn warn_of_memory(probes: &[Probe], slots: &[Slot], runs: usize) {
     let on_cpu: usize = slots.iter().filter(|slot| slot.device == "cpu").map(|slot| slot.jobs).sum();
+    let on_cpu = on_cpu.min(runs);
     let largest = probes.iter().filter_map(|probe| probe.result.as_ref().ok()).map(|cost| cost.peak_memory_bytes).max();
     let needed = on_cpu as u64 * largest.unwrap_or(0);
     match crate::environment::available_memory() {

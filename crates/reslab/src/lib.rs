@@ -10,6 +10,8 @@
 //! ```
 
 mod cli;
+#[cfg(test)]
+mod code_state;
 mod columns;
 mod commands;
 mod determinism;
@@ -33,7 +35,8 @@ pub use reslab_residual::Registry;
 use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
-    bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, run as run_one, strategies, sweep,
+    bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run as run_one, strategies,
+    sweep,
 };
 use std::process::ExitCode;
 
@@ -47,6 +50,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Plan(arguments) => plan::run(arguments, &registry),
         Command::Run(arguments) => run_one::run(arguments, &registry),
         Command::Report(arguments) => report::run(arguments),
+        Command::Reproduce(arguments) => reproduce::run(arguments, &registry),
         Command::Strategies(arguments) => strategies::run(arguments, &registry),
         Command::Data(arguments) => data::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),

@@ -27,7 +27,9 @@ fn a_sweep_ends_in_a_table_and_the_same_command_again_starts_nothing() {
     let again = place.call(&["sweep", "tiny.toml"]).expect(0);
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert_eq!(again.out, first.out, "the same table");
-    assert!(again.err.contains("all 4 runs are done") && again.err.contains("--out"), "{}", again.err);
+    for part in ["all 4 runs are done", "--out", "`reslab reproduce results/tiny`"] {
+        assert!(again.err.contains(part), "no {part:?} in:\n{}", again.err);
+    }
     assert!(place.files() == before, "the second call wrote something");
 
     // A new seed reruns nothing: only what is missing starts.

@@ -88,7 +88,7 @@ proptest! {
     fn times_come_back_whatever_a_clock_said(seconds in float(), images_per_s in float()) {
         let dir = tempfile::tempdir().unwrap();
         let run = RunDir::create(dir.path()).unwrap();
-        let timing = Timing { seconds, images_per_s, peak_memory_bytes: 1, device: "cpu".into(), threads: 1 };
+        let timing = Timing { seconds, images_per_s, peak_memory_bytes: 1, checkpoint_seconds: 0.0, device: "cpu".into(), threads: 1 };
         run.write_timing(&timing).unwrap();
         let back = run.read_timing().map(|timing| format!("{timing:?}")).map_err(|e| e.to_string());
         prop_assert_eq!(back, Ok(format!("{:?}", Some(timing))));

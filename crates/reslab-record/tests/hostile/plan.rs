@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use reslab_record::{Axis, PLAN_FORMAT, Plan, PlannedRun, Source};
+use reslab_record::{Axis, PLAN_FORMAT, Plan, PlannedRun, Source, Study};
 use toml::Value;
 
 use super::allocation::peak_of;
@@ -70,6 +70,8 @@ fn plan() -> impl Strategy<Value = Plan> {
             select: texts.clone(),
             profile,
             set: texts,
+            study: (!words[5].is_empty())
+                .then(|| Study { primary: [words[0].clone(), words[2].clone()], done_before: words[5].len() as u64 }),
             source: Source { path: words[4].clone(), sha256: words[5].clone() },
             versions,
             runs,

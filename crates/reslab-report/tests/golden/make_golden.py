@@ -48,6 +48,13 @@ def spikes():
     }
 
 
+def chance(difference, n, sd, freedom, noise):
+    """Two-sided p of the mean of n differences of two runs each, if their variance is 2 sd^2 + noise."""
+    t = difference / np.sqrt((2 * sd**2 + noise) / n)
+    p = 2 * (stats.norm.sf(abs(t)) if freedom is None else stats.t.sf(abs(t), freedom))
+    return {"difference": difference, "n": n, "sd": sd, "freedom": freedom, "noise": noise, "p": p}
+
+
 def main():
     golden = {
         "t_quantiles": [[df, stats.t.ppf(0.975, df)] for df in (1, 2, 3, 4, 5, 9, 29, 99, 1000)],
@@ -61,6 +68,15 @@ def main():
             paired(rng.normal(0.8, 0.02, 8).round(4).tolist(), rng.normal(0.78, 0.02, 8).round(4).tolist()),
         ],
         "spikes": spikes(),
+        "chance": [
+            chance(0.02, 1, 0.01, 5, 0.0),
+            chance(-0.02, 1, 0.01, 5, 1e-3),
+            chance(0.02, 3, 0.01, 2, 1e-5),
+            chance(0.03, 1, 0.0, None, 2e-4),
+        ],
+        "paired_p": [
+            [list(d), stats.ttest_1samp(d, 0).pvalue] for d in ((0.01, 0.02, 0.04), (-0.3, -0.31, -0.29, -0.33))
+        ],
     }
     path = Path(__file__).with_name("golden.json")
     path.write_text(json.dumps(golden, indent=1) + "\n")

@@ -57,6 +57,7 @@ pub fn plan(runs: Vec<PlannedRun>) -> Plan {
         select: vec![],
         profile: Some("cpu".into()),
         set: vec![],
+        study: None,
         source: Source { path: "/home/someone/configs/demo.toml".into(), sha256: "0123456789abcdef".into() },
         versions: BTreeMap::new(),
         runs,
@@ -115,6 +116,13 @@ impl Fake {
                 layers.append_all(&layer_rows(step as u64)).unwrap();
             }
         }
+        let row = |split, top1| {
+            let (step, weights, loss, top5, images) = (199, Weights::Raw, 0.7, 1.0, 10_000);
+            EvalRow { step, split, weights, loss, top1, top5, images }
+        };
+        let mut evals = dir.evals().unwrap();
+        evals.append_all(&[row(Split::Val, self.top1.0), row(Split::Test, self.top1.1)]).unwrap();
+        dir.write_config(&run.config).unwrap();
         let (device, threads) = ("cpu".to_owned(), 1);
         let (images_per_s, peak_memory_bytes) = (self.images_per_s, 5 << 20);
         dir.write_timing(&Timing {

@@ -53,6 +53,22 @@ fn an_estimate_is_steps_and_evaluations_over_the_slots() {
 }
 
 #[test]
+fn no_more_probes_run_at_once_than_there_are_runs() {
+    let plan = tiny_plan(2, "[0]");
+    let out = tempfile::tempdir().unwrap();
+    let started = std::cell::Cell::new(0);
+    let start = |run: &reslab_record::PlannedRun, _: &Slot| {
+        started.set(started.get() + 1);
+        shell(out.path(), run, PROBE)
+    };
+    let probes = probe(&plan.runs, &slots(1000), &start, &mut |_| {}, &NEVER);
+    assert_eq!((started.get(), probes.len()), (2, 2));
+    let work = |_: &reslab_record::PlannedRun| Work { steps: 10, eval_images: 300 };
+    let estimate = Estimate::new(&plan.runs, &slots(1000), &probes, &work);
+    assert_eq!(estimate.to_string(), "2 runs, 2 at once: about 8.0 s");
+}
+
+#[test]
 fn a_probe_that_dies_is_told_and_leaves_the_estimate_open() {
     let plan = tiny_plan(2, "[0]");
     let script = format!("if [ $ARM = b ]; then echo 'CUDA out of memory' >&2; exit 1; fi; {PROBE}");

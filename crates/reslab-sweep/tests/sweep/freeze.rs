@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use reslab_record::{Plan, RecordError, RunLock};
+use reslab_record::{Plan, RecordError, RunLock, Study};
 use reslab_sweep::freeze;
 
 use crate::common::*;
@@ -66,6 +66,38 @@ fn a_run_taken_up_again_under_a_new_name_finds_its_folder() {
     let frozen = freeze(&renamed, out.path()).unwrap();
     assert_eq!(frozen.plan.runs[1].folder, two.runs[1].folder);
     assert_eq!(frozen.added.len(), 1);
+}
+
+/// Named with the first plan it stays dated before the runs, whatever is done later; named or changed behind results it
+/// carries their number.
+#[test]
+fn a_primary_contrast_is_dated_by_the_results_that_were_there_when_it_was_named() {
+    let named = |mut plan: Plan, arm: &str| {
+        plan.study = Some(Study { primary: [arm.into(), "a".into()], done_before: 0 });
+        plan
+    };
+    let dated = |plan: &Plan, sweep: &std::path::Path| freeze(plan, sweep).unwrap().plan.study.unwrap().done_before;
+    let out = tempfile::tempdir().unwrap();
+    let plan = tiny_plan(3, "[0, 1]");
+    let before = named(plan.clone(), "b");
+    assert_eq!(dated(&before, out.path()), 0);
+    go(out.path(), &before, "done_now", &How::default());
+    assert_eq!(dated(&before, out.path()), 0, "the same command again");
+    assert_eq!(dated(&named(tiny_plan(4, "[0, 1, 2]"), "b"), out.path()), 0, "more arms and seeds");
+    assert_eq!(dated(&named(plan.clone(), "c"), out.path()), 6, "another contrast");
+    let mut by_loss = named(plan.clone(), "c");
+    by_loss.metric = "test/loss".into();
+    assert_eq!(dated(&by_loss, out.path()), 6, "another metric");
+    let late = tempfile::tempdir().unwrap();
+    freeze(&plan, late.path()).unwrap();
+    go(late.path(), &plan, "done_now", &How::default());
+    assert_eq!(dated(&before, late.path()), 6);
+    let copied = Plan::read(late.path()).unwrap();
+    assert_eq!(copied.study.as_ref().unwrap().done_before, 6);
+    let elsewhere = tempfile::tempdir().unwrap();
+    assert_eq!(dated(&copied, elsewhere.path()), 6, "runs computed anew from a recorded plan");
+    let ids = |plan: &Plan| plan.runs.iter().map(|run| run.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&plan), ids(&before));
 }
 
 #[test]

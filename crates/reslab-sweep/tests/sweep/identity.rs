@@ -52,6 +52,10 @@ fn ids_do_not_depend_on_names_metric_baseline_question_or_paths() {
         );
         assert_eq!(id_of(&text), base, "{to}");
     }
+    let study = format!("{HEAD}[study]\nprimary = [\"b\", \"plain\"]\n{PLAIN}{}", PLAIN.replace("plain", "b"));
+    let study = Files::new(&study).plan();
+    assert_eq!(study.study.unwrap().primary, ["b", "plain"]);
+    assert_eq!(study.runs[0].id, base, "nor on the primary contrast");
     let elsewhere = Files::new(&format!("extends = \"a/b.toml\"\n{PLAIN}")).put("a/b.toml", HEAD);
     assert_eq!(elsewhere.plan().runs[0].id, base);
     let by_grid = Files::arms(&format!("{PLAIN}[grid]\noptim.lr = [1e-3, 2e-3]\n")).plan();

@@ -41,6 +41,28 @@ fn the_frame_is_checked_key_by_key() {
         ("metric", "select = 3\nmetric", "x.toml: select: must be a list of keys of [grid], but is 3"),
         (
             "[data]",
+            "[study]\nprimary = [\"plain\", \"plain\"]\n[data]",
+            "x.toml: study.primary: compares \"plain\" with itself",
+        ),
+        (
+            "[data]",
+            "[study]\nprimary = [\"plain\", \"plian\"]\n[data]",
+            "x.toml: study.primary: no arm \"plian\"; did you mean `plain`? (arms: plain)",
+        ),
+        (
+            "[data]",
+            "[study]\nprimary = [\"plain\"]\n[data]",
+            "x.toml: study.primary: must be the names of two arms, [\"arm\", \"baseline\"], but is [plain]",
+        ),
+        (
+            "[data]",
+            "[study]\nprimery = [\"plain\", \"b\"]\n[data]",
+            "x.toml: study.primery: unknown key `primery` in [study]; did you mean `primary`? Known: primary",
+        ),
+        ("[data]", "[study]\n[data]", "x.toml: study: says nothing; it needs primary = [\"arm\", \"baseline\"]"),
+        ("metric", "study = 3\nmetric", "x.toml: study: must be a table, but is 3"),
+        (
+            "[data]",
             "[dato]",
             "x.toml: dato: unknown key `dato` in a sweep file; did you mean `data`? Known: extends, name",
         ),

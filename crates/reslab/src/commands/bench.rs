@@ -1,8 +1,7 @@
 //! `reslab bench FILE`: training throughput, the arms interleaved: a shared machine swings by a third, ratios of
 //! neighbouring rounds do not.
 
-use super::data::ensure;
-use super::sweep::datasets;
+use super::sweep::ensure_data;
 use crate::columns::columns;
 use crate::devices::Devices;
 use crate::execution::{config_of, deterministic};
@@ -88,9 +87,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let contestants = contestants(arguments, registry)?;
     let device_name = arguments.file.device.resolve()?.names[0].clone();
     let runs: Vec<PlannedRun> = contestants.iter().map(|contestant| contestant.run.clone()).collect();
-    for name in datasets(&runs) {
-        ensure(&name, &arguments.data.sources())?;
-    }
+    ensure_data(&runs, &arguments.data)?;
     note(format_args!(
         "timing {} x {} steps of {} on {device_name}, {} thread(s)",
         arguments.rounds,

@@ -60,13 +60,12 @@ fn explained(mut key: KeyDoc) -> KeyDoc {
     key
 }
 
+fn doc(key: &str, kind: &str, meaning: &str) -> KeyDoc {
+    KeyDoc { key: key.to_owned(), kind: kind.to_owned(), meaning: meaning.to_owned() }
+}
+
 /// The keys that say what is asked; reslab-sweep reads them from files that extend one another, so no struct holds them.
 fn frame() -> Vec<KeyDoc> {
-    let doc = |key: &str, kind: &str, meaning: &str| KeyDoc {
-        key: key.to_owned(),
-        kind: kind.to_owned(),
-        meaning: meaning.to_owned(),
-    };
     vec![
         doc("extends", "string", "A file, named from this one's folder, that this one is merged over. Optional."),
         doc("name", "string", "Name of the sweep and of its folder in results/."),
@@ -81,11 +80,21 @@ fn frame() -> Vec<KeyDoc> {
             "list of integer",
             "Seeds of every arm. For one seed, all arms share initial values, batch order and augmentation.",
         ),
-        doc("metric", METRICS, "What the comparison is about."),
+        doc(
+            "metric",
+            METRICS,
+            "What the comparison is about. `train/loss` is the mean over the last step's batch alone; the table's final loss is steadier.",
+        ),
         doc(
             "select",
             "list of string",
             "Keys of axes whose value is chosen per arm on the validation split: `[\"optim.lr\"]`. Optional.",
+        ),
+        doc(
+            "study.primary",
+            "list of 2 strings",
+            "The one comparison that the sweep is made for, `[\"arm\", \"baseline\"]`, by names without axes of `[grid]`. It is \
+             tested alone, all others are exploratory. Name it before the first run: a later one is marked as late. Optional.",
         ),
         doc(
             "[[arm]]",

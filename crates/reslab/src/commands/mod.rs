@@ -9,6 +9,7 @@ pub(crate) mod exec_run;
 pub(crate) mod init;
 pub(crate) mod plan;
 pub(crate) mod report;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod strategies;
 pub(crate) mod sweep;

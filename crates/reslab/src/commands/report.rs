@@ -6,7 +6,7 @@ use crate::terminal::{note, say};
 use anyhow::Result;
 use clap::ValueEnum;
 use reslab_report::{Options, read_sweep, table, write_tables};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
@@ -34,12 +34,7 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
-    if !arguments.dir.join("plan.toml").is_file() {
-        return Err(Usage::error(format!(
-            "{}: no sweep's folder, since there is no plan.toml in it; `reslab sweep` names the folder it writes, as in results/quick",
-            arguments.dir.display()
-        )));
-    }
+    require_plan(&arguments.dir)?;
     let sweep = read_sweep(&arguments.dir).map_err(Usage::error)?;
     let options = Options { metric: arguments.metric.clone(), baseline: arguments.baseline.clone() };
     let table = table(&sweep, &options).map_err(Usage::error)?;
@@ -58,4 +53,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
         draw_plots(&arguments.dir, &sweep, &table)?;
     }
     Ok(Exit::Done)
+}
+
+/// Refuses what is no sweep's folder.
+pub(crate) fn require_plan(dir: &Path) -> Result<()> {
+    if dir.join("plan.toml").is_file() {
+        return Ok(());
+    }
+    Err(Usage::error(format!(
+        "{}: no sweep's folder, since there is no plan.toml in it; `reslab sweep` names the folder it writes, as in results/quick",
+        dir.display()
+    )))
 }

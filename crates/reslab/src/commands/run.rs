@@ -1,7 +1,6 @@
 //! `reslab run FILE --arm NAME --seed S`: one run of a sweep, in this process and in the sweep's folder.
 
-use super::data::ensure;
-use super::sweep::{datasets, label};
+use super::sweep::{ensure_data, label};
 use crate::execution::{Ran, Site, execute};
 use crate::outcome::{Exit, Usage};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
@@ -43,9 +42,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let id = picked.id.clone();
     let dir = planned.folder(arguments.out.as_deref());
     let sources = arguments.data.sources();
-    for name in datasets(&[picked]) {
-        ensure(&name, &sources)?;
-    }
+    ensure_data(&[picked], &arguments.data)?;
     let frozen = freeze(&planned.plan, &dir)?;
     clear_partials(&dir)?;
     let run = frozen.plan.runs.iter().find(|run| run.id == id).expect("the frozen plan has the plan's runs");

@@ -23,8 +23,18 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
 
 fn unknown(name: &str, registry: &Registry) -> anyhow::Error {
     let names: Vec<&str> = registry.names().collect();
-    let hint = nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    Usage::error(format!("no strategy `{name}`{hint} Known: {}", names.join(", ")))
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if name == "drop_path" => {
+            "; drop path is an axis that is crossed with every strategy: `drop_path = { .. }`, see docs/config.md."
+                .to_owned()
+        }
+        None => ".".to_owned(),
+    };
+    Usage::error(format!(
+        "no strategy `{name}`{hint} Known: {} (an arm's name is not its strategy's kind)",
+        names.join(", ")
+    ))
 }
 
 fn list(registry: &Registry) {

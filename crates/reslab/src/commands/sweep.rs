@@ -2,7 +2,7 @@
 
 use super::data::ensure;
 use super::plan::show;
-use crate::devices::{default_jobs, parse_jobs};
+use crate::devices::{Devices, default_jobs, parse_jobs};
 use crate::forecast::forecast;
 use crate::outcome::{Exit, Usage};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
@@ -17,7 +17,7 @@ use reslab_record::{Failed, Plan, PlannedRun, RunState, clear_partials, network_
 use reslab_residual::Registry;
 use reslab_sweep::{
     Estimate, Event, Job, OnFailure, Remedy, Retry, Skip, Slot, Summary, delete, execute, filter, freeze, is_done,
-    leftovers, pending,
+    leftovers, pending, preview,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,17 +29,30 @@ pub(crate) struct Arguments {
     file: FileOptions,
     #[command(flatten)]
     selection: Selection,
-    #[command(flatten)]
-    data: DataOptions,
-    /// Runs at once per device [default: CPU: cores / threads; CUDA: 1]
-    #[arg(long, value_name = "N", value_parser = parse_jobs)]
-    jobs: Option<usize>,
     /// The folder that the sweep's own folder goes into [default: results]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Show what would run, and start nothing
     #[arg(long)]
     dry_run: bool,
+    /// List the folders of runs that the plan no longer has, and start nothing; with --yes they are deleted
+    #[arg(long)]
+    prune: bool,
+    /// With --prune: delete what is listed
+    #[arg(long, requires = "prune")]
+    yes: bool,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// How runs are started, in every command that starts those of a plan.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Running {
+    #[command(flatten)]
+    pub(crate) data: DataOptions,
+    /// Runs at once per device [default: CPU: cores / threads; CUDA: 1]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    jobs: Option<usize>,
     /// When a run fails, let the others save and stop
     #[arg(long)]
     fail_fast: bool,
@@ -52,12 +65,6 @@ pub(crate) struct Arguments {
     /// Seconds after which a run of which nothing is heard counts as hung and is ended; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     hang_after: u64,
-    /// List the folders of runs that the plan no longer has, and start nothing; with --yes they are deleted
-    #[arg(long)]
-    prune: bool,
-    /// With --prune: delete what is listed
-    #[arg(long, requires = "prune")]
-    yes: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
@@ -68,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let runs = planned.pick(&arguments.selection)?;
     let dir = planned.folder(arguments.out.as_deref());
     if arguments.dry_run {
-        return dry_run(&planned, &runs, &dir, arguments, registry);
+        return dry_run(&planned, &runs, &dir, &arguments.running, registry);
     }
     if arguments.prune {
         return prune(&planned, &dir, arguments.yes);
@@ -77,10 +84,8 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
         return Ok(exit);
     }
     // ---- the data, before anything is written
-    let todo = pending(&dir, &known_folders(&dir, &runs), arguments.retry());
-    for dataset in datasets(&todo) {
-        ensure(&dataset, &arguments.data.sources())?;
-    }
+    let todo = pending(&dir, &known_folders(&dir, &runs), arguments.running.retry());
+    ensure_data(&todo, &arguments.running.data)?;
     // ---- the plan
     let frozen = freeze(&planned.plan, &dir)?;
     let runs = filter(&frozen.plan, &arguments.selection.arm, &arguments.selection.seeds)
@@ -95,18 +100,22 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
         ));
     }
     // ---- estimate, runs, table
-    let sweep = Sweep { dir: &dir, runs: &runs, slots: arguments.slots(&planned), arguments };
-    sweep.go(registry)
+    let slots = arguments.running.slots(&planned.devices, arguments.file.threads);
+    Sweep { dir: &dir, runs: &runs, slots, arguments: &arguments.running, show: &print_table }.go(registry)
 }
 
-impl Arguments {
-    fn retry(&self) -> Retry {
+/// The data sets of these runs, fetched where they are not here.
+pub(crate) fn ensure_data(runs: &[PlannedRun], data: &DataOptions) -> Result<()> {
+    datasets(runs).iter().try_for_each(|dataset| ensure(dataset, &data.sources()))
+}
+
+impl Running {
+    pub(crate) fn retry(&self) -> Retry {
         if self.retry_failed { Retry::FailedOnly } else { Retry::Pending }
     }
 
-    fn slots(&self, planned: &Planned) -> Vec<Slot> {
-        let jobs = self.jobs.unwrap_or_else(|| default_jobs(&planned.devices, self.file.threads as usize));
-        slots(&planned.devices, jobs)
+    pub(crate) fn slots(&self, devices: &Devices, threads: u32) -> Vec<Slot> {
+        slots(devices, self.jobs.unwrap_or_else(|| default_jobs(devices, threads as usize)))
     }
 }
 
@@ -114,7 +123,7 @@ fn dry_run(
     planned: &Planned,
     runs: &[PlannedRun],
     dir: &Path,
-    arguments: &Arguments,
+    arguments: &Running,
     registry: &Registry,
 ) -> Result<Exit> {
     show(planned, runs, registry)?;
@@ -144,16 +153,20 @@ fn all_done(planned: &Planned, runs: &[PlannedRun], dir: &Path) -> Result<Option
 }
 
 fn tell_all_done(runs: usize, dir: &Path) {
+    let dir = dir.display();
     note(format_args!(
-        "all {runs} runs are done, in {}; nothing was started. `--out DIR` runs them anew elsewhere",
-        dir.display()
+        "all {runs} runs are done, in {dir}; nothing was started. `reslab reproduce {dir}` runs them anew and compares, \
+         `--out DIR` runs them anew elsewhere"
     ));
 }
 
 /// Whether two plans have the same runs under the same names, and compare them in the same way.
 fn says_the_same(old: &Plan, new: &Plan) -> bool {
     let runs = |plan: &Plan| plan.runs.iter().map(|run| (run.id.clone(), run.arm.clone())).collect::<Vec<_>>();
-    let asks = |plan: &Plan| (plan.baseline.clone(), plan.metric.clone(), plan.select.clone(), plan.question.clone());
+    let primary = |plan: &Plan| plan.study.as_ref().map(|study| study.primary.clone());
+    let asks = |plan: &Plan| {
+        (plan.baseline.clone(), plan.metric.clone(), plan.select.clone(), plan.question.clone(), primary(plan))
+    };
     runs(old) == runs(new) && asks(old) == asks(new)
 }
 
@@ -171,8 +184,7 @@ fn again(failed: &Failed, remedy: Remedy) -> String {
 
 /// Lists run folders that the plan no longer has, and deletes them when that was asked for.
 fn prune(planned: &Planned, dir: &Path, yes: bool) -> Result<Exit> {
-    let frozen = freeze(&planned.plan, dir)?;
-    tell_changes(&frozen, dir);
+    let frozen = if yes { freeze(&planned.plan, dir)? } else { preview(&planned.plan, dir)? };
     let leftovers = leftovers(&frozen.plan, dir)?;
     for leftover in &leftovers {
         say(format_args!("{}  {}  {}", leftover.path.display(), bytes(leftover.bytes), leftover.state));
@@ -189,7 +201,7 @@ fn prune(planned: &Planned, dir: &Path, yes: bool) -> Result<Exit> {
 }
 
 /// Names of the data sets of these runs, each once.
-pub(crate) fn datasets(runs: &[PlannedRun]) -> Vec<String> {
+fn datasets(runs: &[PlannedRun]) -> Vec<String> {
     let mut names: Vec<String> =
         runs.iter().filter_map(|run| run.config.get("data")?.get("dataset")?.as_str().map(str::to_owned)).collect();
     names.sort();
@@ -201,8 +213,10 @@ fn tell_changes(frozen: &reslab_sweep::Frozen, dir: &Path) {
     if frozen.is_new || (frozen.added.is_empty() && frozen.removed.is_empty()) {
         return;
     }
+    let done = frozen.removed.iter().filter(|run| is_done(run, dir)).count();
     note(format_args!(
-        "{}: the plan changed: {} runs are new, {} are kept, {} are left out of the table (their records stay)",
+        "{}: the plan changed: {} runs are new, {} are kept, {} are left out of the table ({done} of them done; their records \
+         stay, and come back into the table with the file as it was)",
         dir.display(),
         frozen.added.len(),
         frozen.kept,
@@ -211,15 +225,17 @@ fn tell_changes(frozen: &reslab_sweep::Frozen, dir: &Path) {
 }
 
 /// A sweep whose plan is on disk.
-struct Sweep<'a> {
-    dir: &'a Path,
-    runs: &'a [PlannedRun],
-    slots: Vec<Slot>,
-    arguments: &'a Arguments,
+pub(crate) struct Sweep<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) runs: &'a [PlannedRun],
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) arguments: &'a Running,
+    /// Shows the folder's results when runs have ended.
+    pub(crate) show: &'a dyn Fn(&Path) -> Result<()>,
 }
 
 impl Sweep<'_> {
-    fn go(&self, registry: &Registry) -> Result<Exit> {
+    pub(crate) fn go(&self, registry: &Registry) -> Result<Exit> {
         signals::watch(Second::IsHeard);
         let todo = pending(self.dir, self.runs, self.arguments.retry());
         let done = self.runs.iter().filter(|run| is_done(run, self.dir)).count();
@@ -300,7 +316,7 @@ impl Sweep<'_> {
     fn finish(&self, summary: &Summary, estimate: Option<&Estimate>) -> Result<Exit> {
         if summary.finished + summary.non_finite + summary.done_before > 0 {
             settle_tables(self.dir)?;
-            print_table(self.dir)?;
+            (self.show)(self.dir)?;
         }
         match summary.all_done_before() {
             true => tell_all_done(self.runs.len(), self.dir),
