@@ -15,7 +15,7 @@ fn a_sweep_ends_in_a_table_and_the_same_command_again_starts_nothing() {
     assert!(first.err.contains("estimate: 4 runs") && first.err.contains("estimated"), "{}", first.err);
     assert!(!first.out.contains('\x1b') && !first.err.contains('\x1b'), "colour without a terminal");
     let dir = place.at("results/tiny");
-    for file in ["plan.toml", "table.md", "table.csv"] {
+    for file in ["plan.toml", "table.md", "table.csv", "plots/loss.svg", "plots/loss.png"] {
         assert!(dir.join(file).is_file(), "{file} is missing");
     }
     // Real training: with this rate the smallest network gets far beyond chance in 40 steps.
