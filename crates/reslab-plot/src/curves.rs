@@ -87,6 +87,13 @@ impl Curves {
         if let Some(cut) = cut {
             notes.push(format!("Values above {cut:.2} stand at the upper edge."));
         }
+        let longest = seeds.iter().flatten().map(|seeds| seeds.together.len()).max().unwrap_or(0);
+        let together = longest.div_ceil(MOST_POINTS);
+        if together > 1 {
+            notes.push(format!(
+                "Each point of a line is the mean of {together} steps; the band has all of their range."
+            ));
+        }
         let keys = self.keys(&seeds, &labels, reference.is_some());
         let (y, per_arm) = (Axis::new(self.y, scale), self.per_arm);
         Ok(Figure { title: self.title, about: self.about, keys, bar: None, x: self.x, y, panels, per_arm, notes })

@@ -136,7 +136,7 @@ fn colours(log: bool, values: impl Iterator<Item = f64>) -> Option<Scale> {
     let (least, most) = (*values.first()?, *values.last()?);
     if !log {
         // All alike: as of gates none of which is saturated.
-        return Some(Scale::Linear { low: least, high: if most > least { most } else { least + 1.0 } });
+        return Some(Scale::linear_between(least, if most > least { most } else { least + 1.0 }));
     }
     values.retain(|value| *value > 0.0);
     let quantile = |share: f64| values.get(((values.len() as f64 - 1.0) * share).round() as usize);
@@ -145,7 +145,7 @@ fn colours(log: bool, values: impl Iterator<Item = f64>) -> Option<Scale> {
         return Some(Scale::Linear { low: 0.0, high: 1.0 });
     };
     let low = low.max(high / SPAN);
-    Some(if *high > low { Scale::Log { low, high: *high } } else { Scale::Log { low: low / 2.0, high: high * 2.0 } })
+    Some(Scale::log_between(low, *high))
 }
 
 fn notes(
@@ -176,8 +176,14 @@ fn notes(
 
 /// Three digits that count.
 fn three(x: f64) -> String {
-    let digits = (2 - libm::log10(x.abs()).floor() as i32).clamp(0, 4) as usize;
-    if (1e-3..1e4).contains(&x.abs()) { format!("{x:.digits$}") } else { format!("{x:.2e}") }
+    if x == 0.0 {
+        return "0".to_owned();
+    }
+    if !(1e-3..1e4).contains(&x.abs()) {
+        return format!("{x:.2e}");
+    }
+    let digits = (2.0 - libm::log10(x.abs()).floor()).clamp(0.0, 5.0) as usize;
+    format!("{x:.digits$}")
 }
 
 fn map(study: &Study, arm: &Arm, figure: study::Figure) -> Map {
@@ -300,6 +306,13 @@ fn profile(study: &Study, run: usize, step: Option<u64>) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn three_digits_count() {
+        let figures = [0.0, 0.00271, 0.1389, 5.538, 123.4, 1.93e-8, -0.5, f64::MAX];
+        let want = ["0", "0.00271", "0.139", "5.54", "123", "1.93e-8", "-0.500", "1.80e308"];
+        assert_eq!(figures.map(three), want);
+    }
 
     /// Blocks 0 and 1 at steps 0 and 10; of block 1 nothing is known at step 10.
     #[test]

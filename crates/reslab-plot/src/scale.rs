@@ -14,19 +14,34 @@ pub(crate) struct Tick {
     pub label: String,
 }
 
+/// Beyond this the ends of an axis are cut off.
+const LARGEST: f64 = 1e150;
+
 impl Scale {
     /// An axis on which all `values` have room; a constant gets room on both sides. Not finite ones are passed over.
     pub fn linear(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = ends(values.filter(|x| x.is_finite()))?;
         let room = if high > low { 0.04 * (high - low) } else { (0.1 * high.abs()).max(0.1) };
-        Some(Self::Linear { low: low - room, high: high + room })
+        Some(Self::linear_between(low - room, high + room))
     }
 
     /// The same on a logarithmic axis; what is not positive has no place on it and is passed over.
     pub fn log(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = ends(values.filter(|x| x.is_finite() && *x > 0.0))?;
         let room = if high > low { libm::pow(high / low, 0.04) } else { 1.5 };
-        Some(Self::Log { low: low / room, high: high * room })
+        Some(Self::log_between(low / room, high * room))
+    }
+
+    /// From `low` to `high`, or as far as differences and quotients of the ends are numbers.
+    pub fn linear_between(low: f64, high: f64) -> Self {
+        Self::Linear { low: low.clamp(-LARGEST, LARGEST), high: high.clamp(-LARGEST, LARGEST) }
+    }
+
+    /// The same on a logarithmic axis.
+    pub fn log_between(low: f64, high: f64) -> Self {
+        let bounded = |x: f64| x.clamp(1.0 / LARGEST, LARGEST);
+        let (low, high) = (bounded(low), bounded(high));
+        if low < high { Self::Log { low, high } } else { Self::Log { low: low / 2.0, high: high * 2.0 } }
     }
 
     pub fn ends(self) -> (f64, f64) {

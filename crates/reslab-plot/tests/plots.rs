@@ -23,6 +23,8 @@ struct Fake {
     evals: bool,
     telemetry: bool,
     done: bool,
+    /// What stands for every figure in every other block and step.
+    odd: Option<f64>,
 }
 
 const RUN: Fake = Fake {
@@ -38,6 +40,7 @@ const RUN: Fake = Fake {
     evals: true,
     telemetry: true,
     done: true,
+    odd: None,
 };
 
 /// These runs with seeds 0, 1 and 2.
@@ -115,14 +118,15 @@ impl Fake {
 
     fn step(&self, step: u64) -> StepRow {
         let at = step as f64;
+        let odd = |figure: f64| self.odd.filter(|_| step % 2 == 1).unwrap_or(figure);
         let is_bad = self.non_finite && step + 1 == self.steps;
         let wobble = 1.0 + 0.1 * (step % 7) as f64 + 0.05 * self.seed as f64;
         StepRow {
             step,
             epoch: at,
-            loss: if is_bad { f64::NAN } else { 2.3 - 0.008 * at + 0.1 * self.seed as f64 },
+            loss: odd(if is_bad { f64::NAN } else { 2.3 - 0.008 * at + 0.1 * self.seed as f64 }),
             lr: 1e-3,
-            grad_norm: if is_bad { f64::INFINITY } else { wobble * if step == 150 { self.spike } else { 1.0 } },
+            grad_norm: odd(if is_bad { f64::INFINITY } else { wobble * if step == 150 { self.spike } else { 1.0 } }),
             grad_norm_attention: None,
             grad_norm_mlp: None,
             grad_norm_gamma: None,
@@ -158,7 +162,16 @@ impl Fake {
             gate_saturated: self.gate.map(|_| 0.0),
         };
         let blocks = 0..self.depth as u64;
-        blocks.flat_map(|block| [row(block, Branch::Attention), row(block, Branch::Mlp)]).collect()
+        let mut rows: Vec<_> =
+            blocks.flat_map(|block| [row(block, Branch::Attention), row(block, Branch::Mlp)]).collect();
+        if self.odd.is_some() {
+            for row in rows.iter_mut().step_by(2) {
+                row.ratio = self.odd;
+                (row.residual_rms, row.cosine, row.gamma_abs) = (self.odd, self.odd, self.odd);
+                (row.gate_mean, row.gate_saturated) = (self.odd, self.odd);
+            }
+        }
+        rows
     }
 }
 
@@ -266,6 +279,10 @@ fn spikes_are_marked_and_counted() {
     let texts = texts(grad_norm);
     assert_eq!(texts.iter().filter(|text| **text == "n = 3, 0 spikes").count(), 2, "{texts:?}");
     assert!(texts.contains(&"n = 3, 3 spikes") && texts.contains(&"spike"), "{texts:?}");
+    assert!(
+        texts.contains(&"Each point of a line is the mean of 2 steps; the band has all of their range."),
+        "{texts:?}"
+    );
 }
 
 #[test]
@@ -418,6 +435,29 @@ fn names_are_escaped_and_never_cut() {
         if plot.name != "gamma" {
             assert!(plot.svg.contains(escaped), "{}", plot.name);
         }
+    }
+}
+
+/// A gamma that starts at 0 has updates of 0; a run near its end may have figures of any size.
+#[test]
+fn figures_of_any_size_break_nothing() {
+    let figures =
+        [0.0, -0.0, -3.0, 5e-324, 1e-300, 1e300, f64::MAX, -f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    for figure in figures {
+        let dir = tempfile::tempdir().unwrap();
+        let odd = Fake { arm: "odd", odd: Some(figure), ..RUN };
+        // Alone, beside usual runs, and beside one of another arm.
+        let mut runs = three_seeds(&[RUN, odd.clone(), Fake { arm: "one", ..RUN }]);
+        runs[7].odd = Some(figure);
+        sweep(dir.path(), &runs, |_| Vec::new());
+        let plots = draw(dir.path());
+        assert!(plots.drawn.len() >= 6, "{figure:e}: {:?}", plots.left_out);
+        for plot in plots.drawn {
+            assert!(!plot.svg.contains("NaN") && !plot.svg.contains("=\"inf"), "{figure:e}: {}", plot.name);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        sweep(dir.path(), &[Fake { arm: "plain", ..odd }], |_| Vec::new());
+        draw(dir.path());
     }
 }
 
