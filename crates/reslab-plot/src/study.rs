@@ -47,8 +47,11 @@ pub(crate) enum Figure {
 
 impl Join {
     fn new(row: &LayerRow) -> Self {
+        // A gate's learned number is the end of its range and multiplies nothing by itself: drawn as a gamma it would be
+        // the largest of all.
+        let gamma_abs = row.gamma_abs.filter(|_| row.gate_mean.is_none());
         // In the order of `Figure`.
-        let figures = [row.ratio, row.gamma_abs, row.residual_rms, row.gate_mean, row.gate_saturated, row.cosine];
+        let figures = [row.ratio, gamma_abs, row.residual_rms, row.gate_mean, row.gate_saturated, row.cosine];
         let LayerRow { step, block, branch, .. } = *row;
         Self { step, block, branch, figures: figures.map(|figure| figure.unwrap_or(f64::NAN)) }
     }

@@ -87,23 +87,6 @@ fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The name of the network file system that a folder is on; `None` on a local one.
-pub fn network_file_system(dir: &Path) -> Option<&'static str> {
-    // statfs(2) and the file systems' own sources.
-    match rustix::fs::statfs(dir).ok()?.f_type as u32 {
-        0x6969 => Some("NFS"),
-        0xFF53_4D42 | 0xFE53_4D42 | 0x517B => Some("SMB"),
-        0x0BD0_0BD0 => Some("Lustre"),
-        0x4750_4653 => Some("GPFS"),
-        0x00C3_6400 => Some("Ceph"),
-        0x1983_0326 => Some("BeeGFS"),
-        0x0102_1997 => Some("9P"),
-        0x5346_414F => Some("AFS"),
-        0xAAD7_AAEA => Some("PanFS"),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,11 +123,5 @@ mod tests {
         assert!(unix_seconds().abs_diff(beat.time) < 60);
         drop(heart);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn folders_of_tests_are_local() {
-        assert_eq!(network_file_system(tempfile::tempdir().unwrap().path()), None);
-        assert_eq!(network_file_system(Path::new("/nowhere/at/all")), None);
     }
 }

@@ -10,6 +10,7 @@
 mod checkpoint;
 mod error;
 mod file;
+mod filesystem;
 mod heartbeat;
 mod lock;
 mod number;
@@ -27,7 +28,7 @@ pub use checkpoint::{CHECKPOINT_BROKEN_FILE, CHECKPOINT_FILE, CHECKPOINT_FORMAT,
 pub use checkpoint::{Checkpoint, Restored, sha256_hex};
 pub use error::{RecordError, Result};
 pub use file::{clear_partials, write_atomic};
-pub use heartbeat::network_file_system;
+pub use filesystem::network_file_system;
 pub use lock::{RunLock, RunState, is_locked, run_state};
 pub use number::widen;
 pub use outcome::{Done, Env, Failed, FailureClass, MicroBatches, Outcome, Timing, says_out_of_memory, without_frames};

@@ -6,7 +6,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::heartbeat::{Heart, Heartbeat, network_file_system};
+use crate::filesystem::network_file_system;
+use crate::heartbeat::{Heart, Heartbeat};
 use crate::{RecordError, Result};
 
 /// The lock's file in a folder. It stays there: what counts is whether it is locked.

@@ -18,7 +18,6 @@ mod determinism;
 mod devices;
 mod environment;
 mod execution;
-mod filesystem;
 mod forecast;
 mod matmul;
 mod outcome;

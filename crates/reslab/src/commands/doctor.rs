@@ -3,12 +3,12 @@
 use crate::determinism::{self, Bits, WORKSPACE};
 use crate::devices::{Devices, cores, default_jobs};
 use crate::environment::{available_memory, cpu_name};
-use crate::filesystem;
 use crate::matmul;
 use crate::outcome::Exit;
 use crate::sources::DataOptions;
 use crate::terminal::{Paint, bytes, magnitude, say};
 use anyhow::Result;
+use reslab_record::network_file_system;
 use reslab_torch::{cuda_count, open_device, set_threads};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -185,7 +185,7 @@ fn disk(out: &Path) -> Finding {
     let Some((free, writable)) = free_space(existing) else {
         return Broken(format!("{}: cannot be looked at", existing.display()));
     };
-    let shared = filesystem::network(existing).map_or(String::new(), |kind| {
+    let shared = network_file_system(existing).map_or(String::new(), |kind| {
         format!(", on a network file system ({kind}): whether locks reach other machines depends on its server, so start a sweep on one")
     });
     let text = format!("{} free for {}{shared}", bytes(free), out.display());

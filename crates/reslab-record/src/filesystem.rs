@@ -20,22 +20,13 @@ const NETWORK: [(u32, &str); 13] = [
 ];
 
 /// The name of the network file system that a folder is on; `None` where it is a local one, or can't be told.
-pub(crate) fn network(dir: &Path) -> Option<&'static str> {
-    name_of(type_of(dir)?)
+pub fn network_file_system(dir: &Path) -> Option<&'static str> {
+    // Some libraries sign the type; its low 32 bits are the magic number.
+    name_of(rustix::fs::statfs(dir).ok()?.f_type as u32)
 }
 
 fn name_of(kind: u32) -> Option<&'static str> {
     NETWORK.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name)
-}
-
-fn type_of(dir: &Path) -> Option<u32> {
-    let path = std::ffi::CString::new(dir.as_os_str().as_encoded_bytes()).ok()?;
-    // SAFETY: `path` is a C string that lives through the call, and `stats` is plain numbers.
-    unsafe {
-        let mut stats: libc::statfs = std::mem::zeroed();
-        // Some libraries sign the type; its low 32 bits are the magic number.
-        (libc::statfs(path.as_ptr(), &mut stats) == 0).then_some(stats.f_type as u32)
-    }
 }
 
 #[cfg(test)]
@@ -44,9 +35,9 @@ mod tests {
 
     #[test]
     fn proc_is_no_network_and_a_folder_that_is_not_there_has_no_type() {
-        assert_eq!(type_of(Path::new("/proc")), Some(0x9fa0), "PROC_SUPER_MAGIC");
-        assert_eq!(network(Path::new("/proc")), None);
-        assert_eq!(type_of(Path::new("/no such folder")), None);
+        let kind = rustix::fs::statfs("/proc").unwrap().f_type as u32;
+        assert_eq!((kind, name_of(kind)), (0x9fa0, None), "PROC_SUPER_MAGIC");
+        assert_eq!(network_file_system(Path::new("/no such folder")), None);
         assert_eq!((name_of(0x6969), name_of(0xff53_4d42)), (Some("NFS"), Some("CIFS")));
     }
 }
