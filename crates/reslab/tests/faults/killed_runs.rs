@@ -41,6 +41,14 @@ enum Sight {
 impl Moment {
     /// For a run that goes on at step `from`: within the next 15 steps, so that a run is killed often.
     fn pick(random: &mut Random, from: u64, start_up: Duration) -> Self {
+        if from == STEPS {
+            // Only the end is left: evaluations, a checkpoint, the last files. Most starts are to come through.
+            return match random.below(4) {
+                0 => Self::Sight(STEPS, Sight::Checkpoint),
+                1 => Self::Sight(STEPS, Sight::Eval),
+                _ => Self::Start(random.delay(3 * start_up)),
+            };
+        }
         let step = (from + random.below(15)).min(STEPS);
         match random.below(10) {
             0 | 1 => Self::Start(random.delay(start_up)),
