@@ -29,7 +29,8 @@ const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGI
 /// The failure of a child that ended with `status` after it wrote `said` to its log.
 pub(crate) fn classify(status: ExitStatus, said: &str, last_step: Option<u64>) -> Failed {
     let lower = said.to_lowercase();
-    let asked_to_end = status.code().is_some_and(|code| code == 128 + libc::SIGINT || code == 128 + libc::SIGTERM);
+    let asked_to_end =
+        [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].map(|signal| Some(128 + signal)).contains(&status.code());
     let class = if says_out_of_memory(said) {
         // Before the signal: an uncaught C++ exception of the allocator ends in SIGABRT.
         FailureClass::OutOfMemory
@@ -106,6 +107,7 @@ mod tests {
         assert_eq!(class(libc::SIGKILL, ""), FailureClass::Killed);
         assert_eq!(class(libc::SIGTERM, ""), FailureClass::Killed);
         assert_eq!(class(exit(143), ""), FailureClass::Killed);
+        assert_eq!(class(exit(129), ""), FailureClass::Killed);
         assert_eq!(class(libc::SIGSEGV, ""), FailureClass::Bug);
         assert_eq!(class(libc::SIGABRT, "c10::Error: CUDA Out of Memory. Tried"), FailureClass::OutOfMemory);
         assert_eq!(class(exit(1), "write: No space left on device (os error 28)"), FailureClass::Io);

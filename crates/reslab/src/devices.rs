@@ -111,12 +111,16 @@ pub(crate) fn default_jobs(devices: &Devices, threads: usize) -> usize {
     if devices.kind == "cpu" { (cores() / threads.max(1)).max(1) } else { 1 }
 }
 
+/// More runs at once than this are a slip of the finger: each is a process.
+const MOST_JOBS: usize = 256;
+
 /// Parses `--jobs`.
 ///
 /// # Errors
 /// Not a number of at least 1.
 pub(crate) fn parse_jobs(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "must be a number of at least 1".to_owned())
+    let jobs = text.parse().ok().filter(|jobs| (1..=MOST_JOBS).contains(jobs));
+    jobs.ok_or_else(|| format!("must be a number from 1 to {MOST_JOBS}"))
 }
 
 #[cfg(test)]

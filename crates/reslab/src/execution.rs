@@ -101,8 +101,11 @@ pub(crate) fn execute(
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| -> Result<Ended> {
         let mut config = config_of(run, registry)?;
-        if let Some(split) = dir.read_micro_batches()? {
-            config.split_batch(split.accumulate)?;
+        let unusable = || {
+            format!("{}/micro_batches.json: remove it, and the batch is split as the config says", site.dir.display())
+        };
+        if let Some(split) = dir.read_micro_batches().with_context(unusable)? {
+            config.split_batch(split.accumulate).with_context(unusable)?;
             dir.log(&format!("memory ran out before: {} micro-batches per batch", split.accumulate))?;
         }
         let job = job(run, &config, site)?;

@@ -15,22 +15,23 @@ pub(crate) fn slots(devices: &Devices, jobs: usize) -> Vec<Slot> {
 
 /// A process that times a few steps of a run.
 pub(crate) fn probe_command(run: &PlannedRun, device: &str, data: &DataOptions) -> Command {
-    let text = toml::to_string(run).expect("a planned run came from TOML");
     let mut command = this_program();
-    command.args(["exec-probe", "--device", device, "--run", &text]).args(data.arguments());
+    command.args(["exec-probe", "--device", device, "--run", &text_of(run)]).args(data.arguments());
     command
 }
 
 /// A process that computes one run of a sweep.
 pub(crate) fn run_command(sweep: &Path, run: &PlannedRun, device: &str, data: &DataOptions) -> Command {
+    let mut folder = std::ffi::OsString::from("--sweep=");
+    folder.push(sweep);
     let mut command = this_program();
+    // The run itself, and not its number in plan.toml: another sweep on an edited file may change that meanwhile.
+    command.arg("exec-run").arg(folder).args(["--run", &text_of(run), "--device", device]).args(data.arguments());
     command
-        .arg("exec-run")
-        .arg("--sweep")
-        .arg(sweep)
-        .args(["--id", &run.id, "--device", device])
-        .args(data.arguments());
-    command
+}
+
+fn text_of(run: &PlannedRun) -> String {
+    toml::to_string(run).expect("a planned run came from TOML")
 }
 
 fn this_program() -> Command {

@@ -135,3 +135,23 @@ fn what_a_plan_lacks_is_listed_and_only_deleted_when_that_is_asked_for() {
     assert!(deleted.out.contains(&name) && deleted.err.contains("1 folders deleted"), "{}", deleted.err);
     assert!(!gone.exists() && place.run_dir("out/tiny", "plain-s0").exists());
 }
+
+/// Another sweep on the edited file changes plan.toml while runs of the first one wait their turn.
+#[test]
+fn a_plan_that_another_sweep_changes_meanwhile_fails_no_run_of_the_first() {
+    let place = Place::new();
+    let arguments = ["sweep", "tiny.toml", "--arm", "plain", "--jobs", "1", "--out", "out", "--set", "train.steps=600"];
+    let mut command = place.command(&arguments);
+    let mut sweep = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    run_of(&mut sweep, &place, "out", 20);
+    // The plan of other runs: none of the first sweep's is in it.
+    place
+        .call(&["sweep", "tiny.toml", "--arm", "plain", "--seeds", "0", "--out", "out", "--set", "train.steps=10"])
+        .expect(0);
+    let output = sweep.wait_with_output().expect("it ends");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    let runs = std::fs::read_dir(place.at("out/tiny/runs")).expect("runs").flatten();
+    let done = runs.filter(|run| run.path().join("done.json").is_file()).count();
+    assert_eq!(done, 3, "two of the first sweep, one of the second: {words}");
+}

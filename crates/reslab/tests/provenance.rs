@@ -49,7 +49,7 @@ fn a_run_that_other_code_goes_on_with_says_so_in_the_table() {
     std::fs::write(dir.path().join("env.json"), serde_json::to_string(&began).expect("JSON")).expect("written");
     let called = place.call(&ONE).expect(0);
     let log = std::fs::read_to_string(dir.log_path()).expect("a log");
-    assert!(log.contains(", from step 20"), "it goes on from its checkpoint:\n{log}");
+    assert!(log.contains(", from step 40"), "it goes on from its last checkpoint:\n{log}");
     assert_eq!(dir.read_earlier_envs().expect("readable"), [began]);
     assert!(called.out.contains("continued by other code than began it: plain s0 (fedcba9"), "{}", called.out);
 

@@ -83,7 +83,7 @@ fn a_probe_that_dies_is_told_and_leaves_the_estimate_open() {
 
 #[test]
 fn all_places_are_busy_while_a_network_is_probed_and_the_slower_figure_counts() {
-    let plan = tiny_plan(1, "[0]");
+    let plan = tiny_plan(1, "[0, 1]");
     let out = tempfile::tempdir().unwrap();
     let dir = plan.runs[0].dir(out.path());
     std::fs::create_dir_all(&dir).unwrap();

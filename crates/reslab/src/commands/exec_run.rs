@@ -7,7 +7,7 @@ use crate::signals::{self, STOP, STOPPING, Second};
 use crate::sources::DataOptions;
 use crate::terminal::warn;
 use anyhow::Result;
-use reslab_record::{Plan, Progress};
+use reslab_record::{Plan, PlannedRun, Progress};
 use reslab_residual::Registry;
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,9 +19,12 @@ pub(crate) struct Arguments {
     /// The sweep's folder
     #[arg(long)]
     sweep: PathBuf,
-    /// The run's id
-    #[arg(long)]
-    id: String,
+    /// The run's id in the folder's plan
+    #[arg(long, required_unless_present = "run")]
+    id: Option<String>,
+    /// The run, as it stood in the plan when its sweep began
+    #[arg(long, conflicts_with = "id")]
+    run: Option<String>,
     /// The device
     #[arg(long)]
     device: String,
@@ -31,11 +34,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     signals::watch(Second::Ends);
-    let plan = Plan::read(&arguments.sweep)?;
-    let run = plan.runs.iter().find(|run| run.id == arguments.id);
-    let run = run.ok_or_else(|| Usage::error(format!("{}: no run {}", arguments.sweep.display(), arguments.id)))?;
+    let run = arguments.planned()?;
     let site = Site { device: &arguments.device, dir: run.dir(&arguments.sweep), sources: arguments.data.sources() };
-    let ran = match execute(run, &site, registry, &mut tell) {
+    let ran = match execute(&run, &site, registry, &mut tell) {
         Ok(ran) => ran,
         // The log, on the same disk, may not have it.
         Err(error) => {
@@ -50,6 +51,18 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
         Ran::Elsewhere => Exit::Locked,
         Ran::Failed(_) => Exit::Failed,
     })
+}
+
+impl Arguments {
+    fn planned(&self) -> Result<PlannedRun> {
+        if let Some(text) = &self.run {
+            return Ok(toml::from_str(text)?);
+        }
+        let id = self.id.as_deref().unwrap_or_default();
+        let plan = Plan::read(&self.sweep)?;
+        let run = plan.runs.into_iter().find(|run| run.id == id);
+        run.ok_or_else(|| Usage::error(format!("{}: no run {id}", self.sweep.display())))
+    }
 }
 
 /// One line. Where nobody listens any more the sweep is gone: the run saves and stops.
