@@ -216,12 +216,7 @@ impl RunDir {
     /// # Errors
     /// It cannot be removed.
     pub fn drop_previous_checkpoint(&self) -> Result<()> {
-        self.refuse_finished()?;
-        let path = self.at(CHECKPOINT_PREV_FILE);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(RecordError::io(&path, "remove")(e)),
-            _ => Ok(()),
-        }
+        self.remove(CHECKPOINT_PREV_FILE)
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
@@ -239,11 +234,7 @@ impl RunDir {
 
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         self.refuse_finished()?;
-        let path = self.at(name);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(RecordError::io(&path, "remove")(e)),
-            _ => Ok(()),
-        }
+        file::remove(&self.at(name))
     }
 
     pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {

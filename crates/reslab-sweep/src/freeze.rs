@@ -9,7 +9,7 @@ use reslab_record::{Plan, PlannedRun, RecordError, RunLock};
 use crate::state::is_done;
 
 /// How long another process that writes the plan is waited for.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A plan as it stands on disk now, and what it changed there.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use reslab_record::{Plan, RecordError, RunLock, RunState, run_state};
+
+use crate::freeze::PATIENCE;
 
 /// A run's folder that is not in the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +77,7 @@ fn leftover(path: PathBuf) -> Leftover {
 /// # Errors
 /// Another process is at the plan, or a folder cannot be deleted.
 pub fn delete(leftovers: &[Leftover], sweep: &Path) -> Result<usize, RecordError> {
-    let _sweep = RunLock::wait(sweep, Duration::from_secs(3))?;
+    let _sweep = RunLock::wait(sweep, PATIENCE)?;
     let mut deleted = 0;
     for Leftover { path, state, .. } in leftovers {
         if matches!(state, LeftoverState::Unknown | LeftoverState::Run(RunState::Running)) {
