@@ -64,5 +64,12 @@ pub fn run(registry: Registry) -> ExitCode {
         lines.iter().for_each(terminal::error);
         exit
     });
-    exit.into()
+    match terminal::unsaid() {
+        Some(problem) if exit == outcome::Exit::Done => {
+            terminal::error(format_args!("standard output: cannot write: {problem}; what stands there is not whole"));
+            outcome::Exit::Failed
+        }
+        _ => exit,
+    }
+    .into()
 }

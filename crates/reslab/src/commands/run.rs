@@ -2,7 +2,7 @@
 
 use super::sweep::{ensure_data, label};
 use crate::execution::{Ran, Site, execute};
-use crate::outcome::{Exit, Usage};
+use crate::outcome::{Exit, Usage, not_begun};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let dir = planned.folder(arguments.out.as_deref());
     let sources = arguments.data.sources();
     ensure_data(&[picked], &arguments.data)?;
-    let frozen = freeze(&planned.plan, &dir)?;
+    let frozen = freeze(&planned.plan, &dir).map_err(not_begun)?;
     clear_partials(&dir)?;
     let run = frozen.plan.runs.iter().find(|run| run.id == id).expect("the frozen plan has the plan's runs");
     if RunDir::open(&run.dir(&dir)).is_ok_and(|dir| dir.is_done()) {
