@@ -12,6 +12,7 @@ mod drop_path;
 mod pass;
 mod registry;
 mod site;
+mod start;
 mod strategy;
 mod telemetry;
 
@@ -21,6 +22,7 @@ pub use drop_path::{DrawStep, DropMode, DropPath, DropPathConfig, Masks, Schedul
 pub use pass::{Mode, Pass};
 pub use registry::{Registry, Variant};
 pub use site::{BranchKind, Norm, Site, Weight};
+pub use start::{Start, start};
 pub use strategy::{
     Branch, DropRule, Gamma, Inner, InnerMap, Join, Network, OneStream, OptimScale, Strategy, StrategyClone,
     StrategyError, Stream,

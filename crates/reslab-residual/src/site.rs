@@ -36,6 +36,10 @@ pub struct Site {
     pub kind: BranchKind,
     /// Width D of the branch.
     pub width: i64,
+    /// Heads H of the network's attention.
+    pub num_heads: i64,
+    /// Width M of the MLP's hidden layer.
+    pub hidden: i64,
 }
 
 impl Site {

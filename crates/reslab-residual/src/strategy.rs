@@ -48,7 +48,7 @@ pub trait Strategy: Debug + Send + StrategyClone {
         Ok(Box::new(OneStream { width }))
     }
 
-    /// Maps inside a branch: on the values, on the attention's output before its projection, on the input of fc2.
+    /// Maps inside a branch: on the queries, keys and values, on the attention's output before its projection, on the input of fc2.
     ///
     /// # Errors
     /// When a parameter can't be registered.
@@ -194,6 +194,10 @@ pub trait InnerMap: Debug + Send {
 /// The maps inside one branch. A site's own kind decides which of them are used.
 #[derive(Debug, Default)]
 pub struct Inner {
+    /// On the queries, `[B, H, N, D/H]`.
+    pub queries: Option<Box<dyn InnerMap>>,
+    /// On the keys, `[B, H, N, D/H]`.
+    pub keys: Option<Box<dyn InnerMap>>,
     /// On the values, `[B, H, N, D/H]`.
     pub values: Option<Box<dyn InnerMap>>,
     /// On the attention's output before its projection, `[B, N, D]`.

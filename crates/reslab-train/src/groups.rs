@@ -82,10 +82,11 @@ mod tests {
             covers(&groups, &parameters).unwrap();
             for (group, parameter) in groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
                 let token = ["position", "class_token"].contains(&parameter.name.as_str());
-                let decays = parameter.tensor.dim() > 1 && !token && parameter.group != Group::Gamma;
-                let (decay, name) = (if decays { 0.05 } else { 0.0 }, &parameter.name);
+                let decays = parameter.tensor.dim() > 1 && !token && parameter.group == Group::Decay;
+                let asked = strategy.optim_scale(parameter);
+                let (decay, name) = (if decays { 0.05 * asked.weight_decay } else { 0.0 }, &parameter.name);
                 assert_eq!(group.weight_decay, decay, "{}: {name} in {}", variant.name, group.name);
-                assert_eq!((group.lr_scale, group.eps_scale), (1.0, 1.0), "{}: {name}", variant.name);
+                assert_eq!((group.lr_scale, group.eps_scale), (asked.lr, asked.eps), "{}: {name}", variant.name);
             }
         }
     }

@@ -229,7 +229,7 @@ impl<'a> Learner<'a> {
     /// Mean loss of a micro-batch, `[]`.
     fn loss(&self, batch: &Batch, pass: &mut Pass) -> Tensor {
         let logits = {
-            let _precision = autocast_bf16(self.config.train.precision == Precision::Bf16);
+            let _precision = autocast_bf16(batch.images.device(), self.config.train.precision == Precision::Bf16);
             self.vit.forward(&batch.images, pass).to_kind(Kind::Float)
         };
         cross_entropy(&logits, &batch.targets, self.config.train.label_smoothing)

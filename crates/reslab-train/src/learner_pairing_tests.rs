@@ -66,6 +66,7 @@ static BARE: Variant = Variant {
     equation: "y = x + f(x)",
     source: "these tests",
     example: "kind = \"bare\"",
+    parameters: "0",
     keys: Vec::new,
     parse: |_| Ok(Box::new(Bare { gains: false })),
 };
@@ -107,7 +108,7 @@ fn doubles(strategy: &dyn Strategy, config: &RunConfig, (seed, below): (u64, &st
 fn gains(name: &str, strategy: &dyn Strategy, depth: usize, width: i64) -> Vec<f64> {
     let site = |kind: BranchKind| {
         let block = name.split('.').nth(1).and_then(|block| block.parse().ok()).expect("blocks.00.attention...");
-        Site { block, depth, kind, width }
+        Site { block, depth, kind, width, num_heads: 2, hidden: 2 * width }
     };
     let (attention, mlp) = (|| site(BranchKind::Attention), || site(BranchKind::Mlp));
     let weights = match name {
@@ -236,7 +237,9 @@ fn every_strategy_trains_on_the_same_float32_parameters_and_batches() {
 /// By site, the kept samples of the logical batch.
 fn kept(learner: &Learner, step: u64) -> Vec<Vec<i64>> {
     let micro = BATCH / learner.config.train.accumulate as usize;
-    let sites = (0..2).flat_map(|block| BranchKind::ALL.map(|kind| Site { block, depth: 2, kind, width: 12 }));
+    let sites = (0..2).flat_map(|block| {
+        BranchKind::ALL.map(|kind| Site { block, depth: 2, kind, width: 12, num_heads: 2, hidden: 24 })
+    });
     let masks = learner.masks(step);
     let of_site = |site: Site| {
         let part = |(nth, masks): (usize, &Masks)| {

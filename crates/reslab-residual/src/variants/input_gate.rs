@@ -51,6 +51,7 @@ pub const VARIANT: Variant = Variant {
     equation: "y = x + g * f(x), g = c * sigmoid(w2 . GELU(w1 . LN(x)) + b); at step 0 w2 = b = 0, g = initial_gain",
     source: "after Srivastava et al. 2015 (highway networks), arXiv:1505.00387, and x-transformers' AdaptiveLayerScale",
     example: "kind = \"input_gate\"\nhidden = 16\ninitial_gain = 0.1\noutput = \"scalar\"\n",
+    parameters: "2*16*D + 2*16 + 2 + 2",
     keys: reslab_config::keys::<InputGate>,
     parse,
 };
