@@ -2,11 +2,11 @@
 //!
 //! Shapes: B batch, C channels, P side of a patch, N tokens, D width.
 
-use reslab_residual::{Strategy, Weight};
+use reslab_residual::{LINEAR_STD, Strategy, Weight};
 use reslab_torch::{Group, Init, Scope, ScopeError};
 use tch::Tensor;
 
-use crate::layers::{LINEAR_STD, Linear};
+use crate::layers::Linear;
 use crate::{InputShape, ModelConfig, Pool};
 
 /// Patches, class token, positions.

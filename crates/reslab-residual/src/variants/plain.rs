@@ -48,7 +48,7 @@ impl Strategy for Plain {
 
 /// The join of [`Plain`].
 #[derive(Debug)]
-struct PlainJoin;
+pub(crate) struct PlainJoin;
 
 impl Join for PlainJoin {
     fn update(&self, residual: &Tensor, branch: &dyn Branch, pass: &mut Pass) -> Tensor {
