@@ -2,12 +2,12 @@
 //!
 //! Shapes: B batch, N tokens, D width, H heads.
 
-use reslab_residual::{Inner, Pass, Site, Strategy, Weight};
+use reslab_residual::{Inner, LINEAR_STD, Pass, Site, Strategy, Weight};
 use reslab_torch::{Init, Scope, ScopeError};
 use tch::{Kind, Tensor};
 
 use crate::ModelConfig;
-use crate::layers::{LINEAR_STD, Linear};
+use crate::layers::Linear;
 
 /// Attention behind its norm: qkv, scaled dot products, output projection.
 #[derive(Debug)]

@@ -1,10 +1,8 @@
 //! The two layers that everything else is made of.
 
+use reslab_residual::LINEAR_STD;
 use reslab_torch::{Group, Init, Scope, ScopeError};
 use tch::Tensor;
-
-/// Std of a linear layer's truncated normal, cut at absolute +-2, as in timm.
-pub(crate) const LINEAR_STD: f64 = 0.02;
 
 /// `x W^T + b`.
 #[derive(Debug)]

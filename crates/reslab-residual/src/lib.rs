@@ -21,7 +21,7 @@ pub use connect::connect;
 pub use drop_path::{DrawStep, DropMode, DropPath, DropPathConfig, Masks, Schedule, subset_size};
 pub use pass::{Mode, Pass};
 pub use registry::{Registry, Variant};
-pub use site::{BranchKind, Norm, Site, Weight};
+pub use site::{BranchKind, LINEAR_STD, Norm, Site, Weight};
 pub use start::{Start, start};
 pub use strategy::{
     Branch, DropRule, Gamma, Inner, InnerMap, Join, Network, OneStream, OptimScale, Strategy, StrategyClone,

@@ -91,7 +91,7 @@ impl<'a> Learner<'a> {
         let parameters = scope.parameters();
         let weights: Vec<Tensor> = parameters.iter().map(|p| p.tensor.shallow_clone()).collect();
         let ema = (config.train.ema_decay > 0.0).then(|| Ema::new(config.train.ema_decay, &weights));
-        let optimizer = optimizer(&config.optim, config.strategy.as_ref(), &parameters)?;
+        let optimizer = optimizer(&config.optim, (config.strategy.as_ref(), config.model.depth), &parameters)?;
         let order = Order::new(seed, splits.train.len(), config.train.batch as usize)?;
         let augment = Augment::new(&config.data, seed, splits.shape, &splits.norm)?;
         let mut learner =
