@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use reslab_fetch::Sources;
 use reslab_model::{NormPlacement, Vit};
 use reslab_residual::{
-    Branch, BranchKind, DropMode, Join, Norm, Registry, Site, Strategy, StrategyError, Variant, Weight, subset_size,
+    Branch, BranchKind, DropMode, Join, Network, Norm, Registry, Site, Strategy, StrategyError, Variant, Weight,
+    subset_size,
 };
 use reslab_torch::{stream, tch};
 
@@ -290,6 +291,31 @@ fn dropping(variant: &Variant) -> Vec<(DropMode, Vec<RunConfig>)> {
     };
     let all = |word: &str| RATES.iter().map(|rate| at(word, *rate)).collect::<Result<Vec<_>, _>>();
     MODES.iter().filter_map(|(mode, word)| Some((*mode, all(word).ok()?))).collect()
+}
+
+/// Halves every parameter before step 0.
+#[derive(Debug, Clone)]
+struct Halving;
+
+impl Strategy for Halving {
+    fn join(&self, _: &Scope, _: Site) -> Result<Box<dyn Join>, StrategyError> {
+        Ok(Box::new(BareJoin))
+    }
+    fn calibrate(&self, _: &dyn Network, parameters: &[Parameter]) -> Result<(), StrategyError> {
+        parameters.iter().for_each(|p| drop(p.tensor.shallow_clone().g_mul_scalar_(0.5)));
+        Ok(())
+    }
+}
+
+#[test]
+fn the_average_of_the_weights_starts_from_the_calibrated_ones() {
+    let mut config = config(&BARE, "").unwrap();
+    config.train.ema_decay = 0.9;
+    config.strategy = Box::new(Halving);
+    let learner = learner(&config, SEED);
+    assert_eq!(learner.ema.as_ref().unwrap().weights(), learner.weights);
+    let bare = named(&built(&BARE, SEED).1);
+    assert!(learner.parameters.iter().all(|p| p.tensor.equal(&(&bare[&p.name] * 0.5))), "control: it halves");
 }
 
 #[test]
