@@ -113,9 +113,11 @@ fn every_gradient_is_there_and_every_placement_trains() {
     for (name, strategy) in strategies() {
         for norm in strategy.norms() {
             let (vit, parameters) = build(&*strategy, &config("mean", norm.name()), 0);
-            // Away from step 0, where zeros hide gradients.
+            // Away from step 0, where zeros and equal rows hide gradients.
             for p in &parameters {
-                tch::no_grad(|| drop(p.tensor.shallow_clone().g_add_scalar_(0.1)));
+                let mut stream = stream(5, &p.name, &[]);
+                let by: Vec<f32> = (0..p.tensor.numel()).map(|_| 0.1 + 0.05 * stream.normal() as f32).collect();
+                tch::no_grad(|| drop(p.tensor.shallow_clone().g_add_(&Tensor::from_slice(&by).view_as(&p.tensor))));
             }
             let results = train(&vit, &parameters, &mut Pass::train(Masks::none()));
             for (p, grad) in parameters.iter().zip(&results[1..]) {
