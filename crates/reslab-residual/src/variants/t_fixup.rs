@@ -12,7 +12,7 @@ use crate::{Branch, Join, Norm, Pass, Site, Strategy, StrategyError, Variant, We
 /// output's, fc1's and fc2's times `gain * L^(-1/4)`; the patch embedding times `(9 L)^(-1/4)`, for L blocks.
 ///
 /// Source: Huang et al. 2020, ICML, "Improving Transformer Optimization Through Better Initialization" (no arXiv number),
-/// section 3.2, the encoder's part, with gain .67; compared with the authors' `transformer_layer.py` and
+/// the encoder's part, with gain .67; compared with the authors' `transformer_layer.py` and
 /// `transformer.py`. Differs: their fairseq starts queries and keys at Xavier / sqrt(2) and takes that back for the values
 /// only, the paper scales neither: so do we. Xavier's uniform is a truncated normal of the same std. Their embeddings are
 /// N(0, 1/d) times sqrt(d); a patch embedding has no such table, so the trunk's init is scaled instead. Positions are not
@@ -33,7 +33,7 @@ pub const VARIANT: Variant = Variant {
     name: "t_fixup",
     summary: "no norms; values, output and MLP start from Xavier's std times gain * depth^(-1/4)",
     equation: "y = x + f(x); W_v, W_o, fc1, fc2 = Xavier * gain * L^(-1/4), embedding * (9 L)^(-1/4) at step 0",
-    source: "Huang et al. 2020 (T-Fixup), ICML 2020, section 3.2",
+    source: "Huang et al. 2020 (T-Fixup), ICML 2020, the encoder's part",
     example: "kind = \"t_fixup\"\ngain = 0.67\n",
     parameters: "0",
     keys: reslab_config::keys::<TFixup>,
