@@ -29,7 +29,7 @@ impl Embedding {
         let fan_in = input.channels * size * size;
         // timm leaves this layer at Conv2d's default: uniform +-1/sqrt(fan_in), weight and bias.
         let bound = 1.0 / (fan_in as f64).sqrt();
-        let gain = strategy.init_gain(Weight::Embedding);
+        let gain = strategy.init_gain(Weight::Embedding { depth: config.depth });
         let (weight, bias) = (Init::Uniform { bound, gain }, Init::Uniform { bound, gain: 1.0 });
         let patches = Linear::with(&scope.child("patch_embed"), &[width, fan_in], weight, Some(bias))?;
         let class_token = match config.pool {

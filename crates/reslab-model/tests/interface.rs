@@ -48,6 +48,7 @@ impl Strategy for Outside {
             keys: map("keys"),
             values: map("values"),
             attended: map("attended"),
+            preactivation: map("preactivation"),
             hidden: map("hidden"),
         })
     }
@@ -154,7 +155,11 @@ fn inner_maps_see_what_they_map_and_the_identity_changes_no_bit() {
             assert_eq!(size(format!("{part}{attention}")), Some(vec![BATCH, 2, TOKENS, WIDTH / 2]));
         }
         assert_eq!(size(format!("attended{attention}")), Some(vec![BATCH, TOKENS, WIDTH]));
-        assert_eq!(size(format!("hidden{mlp}")), Some(vec![BATCH, TOKENS, 2 * WIDTH]));
+        for part in ["preactivation", "hidden"] {
+            assert_eq!(size(format!("{part}{mlp}")), Some(vec![BATCH, TOKENS, 2 * WIDTH]));
+        }
+        let (before, behind) = (pass.recall(&format!("preactivation{mlp}")), pass.recall(&format!("hidden{mlp}")));
+        assert!(before.unwrap().gelu("none").equal(behind.unwrap()));
         assert_eq!((size(format!("hidden{attention}")), size(format!("values{mlp}"))), (None, None));
     }
 }

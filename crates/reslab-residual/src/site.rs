@@ -93,8 +93,11 @@ pub enum Weight {
     Fc1(Site),
     /// The MLP's second matrix.
     Fc2(Site),
-    /// The patch embedding.
-    Embedding,
+    /// The patch embedding of a network of so many blocks.
+    Embedding {
+        /// Number of blocks of the network.
+        depth: usize,
+    },
     /// The classifier.
     Head,
 }
@@ -106,7 +109,7 @@ impl Weight {
         let sum = match self {
             Weight::Query(site) | Weight::Key(site) | Weight::Value(site) | Weight::Out(site) => 2 * site.width,
             Weight::Fc1(site) | Weight::Fc2(site) => site.width + site.hidden,
-            Weight::Embedding | Weight::Head => return 1.0,
+            Weight::Embedding { .. } | Weight::Head => return 1.0,
         };
         (2.0 / sum as f64).sqrt() / LINEAR_STD
     }

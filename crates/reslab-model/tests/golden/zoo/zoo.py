@@ -67,6 +67,9 @@ class Strategy:
     def attended(self, net, a, h, site):
         return a
 
+    def preactivation(self, net, u, h, site):
+        return u
+
     def hidden(self, net, u, h, site):
         return u
 
@@ -110,7 +113,7 @@ class Net:
     def body(self, h, site):
         """The branch behind its norm."""
         if site.kind == "mlp":
-            u = F.gelu(self.linear(h, f"{site.name}.fc1"))
+            u = F.gelu(self.strategy.preactivation(self, self.linear(h, f"{site.name}.fc1"), h, site))
             y = self.linear(self.strategy.hidden(self, u, h, site), f"{site.name}.fc2")
         else:
             b, n, d = h.shape
