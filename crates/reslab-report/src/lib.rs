@@ -17,6 +17,7 @@ mod data;
 mod entry;
 mod episodes;
 mod error;
+mod expected;
 mod findings;
 mod fisher;
 #[cfg(test)]

@@ -111,7 +111,7 @@ pub fn diverges(rows: &[StepRow]) -> Option<bool> {
         }
         if smoothed <= limit {
             above_since = None;
-        } else if row.step + 1 - *above_since.get_or_insert(row.step) >= ABOVE_STEPS {
+        } else if row.step.saturating_sub(*above_since.get_or_insert(row.step)) >= ABOVE_STEPS - 1 {
             return Some(true);
         }
     }
@@ -121,7 +121,7 @@ pub fn diverges(rows: &[StepRow]) -> Option<bool> {
 /// The mean loss of the last 20 steps of `rows`; fewer where there are not so many, NaN where there is none.
 pub fn smoothed_loss(rows: &[StepRow]) -> f64 {
     let Some(last) = rows.last() else { return f64::NAN };
-    let window = rows.iter().rev().take_while(|row| row.step + SMOOTH_STEPS > last.step);
+    let window = rows.iter().rev().take_while(|row| row.step.saturating_add(SMOOTH_STEPS) > last.step);
     let (sum, count) = window.fold((0.0, 0_u32), |(sum, count), row| (sum + row.loss, count + 1));
     sum / f64::from(count)
 }
