@@ -12,7 +12,9 @@ pub trait Row: Serialize + for<'de> Deserialize<'de> {
     /// The step that the row belongs to; a checkpoint of step `k` covers the rows with a smaller one.
     fn step(&self) -> u64;
     /// The block that the row is about, where it is about one.
-    fn block(&self) -> Option<u64>;
+    fn block(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The part of the data that a figure is about.
@@ -74,7 +76,7 @@ macro_rules! rows {
             const FILE: &'static str = $file;
             const HEADER: &'static [&'static str] = &[$(stringify!($field)),*];
             fn step(&self) -> u64 { self.step }
-            fn block(&self) -> Option<u64> { None::<u64>$(.or(Some(self.$block)))? }
+            $(fn block(&self) -> Option<u64> { Some(self.$block) })?
         }
     )*};
 }

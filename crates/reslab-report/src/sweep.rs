@@ -11,7 +11,7 @@ use crate::episodes::{self, Episode};
 use crate::expected::{self, Schedule};
 use crate::metric::Metric;
 use crate::stability::{self, SpikeRule};
-use crate::{ReportError, mean};
+use crate::{ReportError, map_parallel, mean};
 
 /// A sweep's records.
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ pub fn read_sweep(dir: &Path) -> Result<Sweep, ReportError> {
 /// As [`read_sweep`].
 pub fn read_sweep_with(dir: &Path, rule: SpikeRule) -> Result<Sweep, ReportError> {
     let plan = Plan::read(dir)?;
-    let runs = plan.runs.iter().map(|planned| read_run(&planned.dir(dir), planned, rule)).collect();
+    let runs = map_parallel(&plan.runs, |planned| read_run(&planned.dir(dir), planned, rule));
     Ok(Sweep { plan, runs })
 }
 

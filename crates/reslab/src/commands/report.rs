@@ -5,7 +5,7 @@ use crate::tables::draw_plots;
 use crate::terminal::{note, say};
 use anyhow::Result;
 use clap::ValueEnum;
-use reslab_report::{Options, read_sweep, table, write_tables};
+use reslab_report::{Options, read_sweep, table, write_table};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     say(text.trim_end());
     // The files follow the plan; another metric or baseline is for this look only.
     if options == Options::default() {
-        write_tables(&arguments.dir)?;
+        write_table(&table, &arguments.dir)?;
         note(format_args!("wrote the tables of {}", arguments.dir.display()));
         draw_plots(&arguments.dir, &sweep, &table)?;
     }
