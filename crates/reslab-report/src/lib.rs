@@ -67,6 +67,6 @@ pub use select::{Chosen, Selection};
 pub use sign_flip::{DRAWS, EXACT_UP_TO, SignFlip, sign_flip};
 pub use stability::{Sides, SpikeRule, diverges, is_not_trained, largest_grad_norm, smoothed_loss, spike_score};
 pub use stats::{Interval, Summary, mean, summarize};
-pub use sweep::{Finished, Run, Status, Sweep, read_sweep, read_sweep_with};
+pub use sweep::{Finished, Run, Status, Sweep, read_sweep, read_sweep_of, read_sweep_with};
 pub use table::{Options, Table, table};
 pub use write::{write_reproduction, write_table, write_tables};

@@ -92,9 +92,17 @@ pub fn read_sweep(dir: &Path) -> Result<Sweep, ReportError> {
 /// # Errors
 /// As [`read_sweep`].
 pub fn read_sweep_with(dir: &Path, rule: SpikeRule) -> Result<Sweep, ReportError> {
-    let plan = Plan::read(dir)?;
+    Ok(read_runs(Plan::read(dir)?, dir, rule))
+}
+
+/// The records of the runs of `plan` under a sweep's folder, whatever plan stands there by now; spikes by OLMo-core's rule.
+pub fn read_sweep_of(plan: Plan, dir: &Path) -> Sweep {
+    read_runs(plan, dir, SpikeRule::OLMO_CORE)
+}
+
+fn read_runs(plan: Plan, dir: &Path, rule: SpikeRule) -> Sweep {
     let runs = map_parallel(&plan.runs, |planned| read_run(&planned.dir(dir), planned, rule));
-    Ok(Sweep { plan, runs })
+    Sweep { plan, runs }
 }
 
 fn read_run(dir: &Path, planned: &PlannedRun, rule: SpikeRule) -> Run {
