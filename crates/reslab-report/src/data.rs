@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::arm::ArmRow;
 use crate::columns::{columns, json_comparisons, json_spikes};
+use crate::metric::Metric;
 use crate::stats::Summary;
 use crate::table::Table;
 
@@ -34,6 +35,7 @@ impl Table {
                     "chosen": choice.row.map(|row| &self.rows[row].arm),
                     "complete_points": choice.complete,
                     "points": choice.points,
+                    "best": choice.best.iter().map(Metric::name).collect::<Vec<_>>(),
                     "difference": summary(choice.difference.as_ref()),
                 })
             });
@@ -99,6 +101,7 @@ impl Table {
         let metrics: Map<String, Value> =
             row.metrics.iter().map(|(metric, s)| (metric.name().to_owned(), summary(s.as_ref()))).collect();
         object.insert("metrics".into(), metrics.into());
+        object.insert("best".into(), json!(row.best.iter().map(Metric::name).collect::<Vec<_>>()));
         object.insert("difference".into(), summary(row.difference.as_ref()));
         object.insert("final_loss".into(), summary(row.final_loss.as_ref()));
         object.extend(figures(row).map(|(name, figure)| (name.to_owned(), maybe_infinite(figure))));

@@ -9,11 +9,13 @@
 
 mod aggregate;
 mod arm;
+mod best;
 mod cell;
 mod chance;
 mod columns;
 mod contrast;
 mod data;
+mod document;
 mod entry;
 mod episodes;
 mod error;
@@ -44,6 +46,7 @@ mod stability;
 mod stats;
 mod sweep;
 mod table;
+mod tex;
 mod text;
 mod write;
 

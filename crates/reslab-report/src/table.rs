@@ -4,6 +4,7 @@ use reslab_record::Axis;
 
 use crate::ReportError;
 use crate::arm::{ArmRow, paired_difference};
+use crate::best::mark_best;
 use crate::contrast::{Comparison, compare_entries};
 use crate::entry::entries;
 use crate::findings::findings;
@@ -12,7 +13,7 @@ use crate::metric::Metric;
 use crate::notes;
 use crate::over_points::{OverPoints, over_points};
 use crate::rate_rows::{RateRow, rate_rows};
-use crate::select::{Selection, select};
+use crate::select::{Selection, chosen_on, select};
 use crate::sweep::{Run, Sweep};
 
 /// What a table is to show, where that is not what the plan says.
@@ -63,7 +64,7 @@ pub fn table(sweep: &Sweep, options: &Options) -> Result<Table, ReportError> {
     let metric = Metric::new(options.metric.as_ref().unwrap_or(&plan.metric).as_str());
     check_metric(sweep, &metric)?;
     let baseline = options.baseline.as_ref().unwrap_or(&plan.baseline).clone();
-    let metrics = columns(&metric);
+    let metrics = columns(sweep, &metric);
 
     // An axis that pairs an arm with the baseline: all arms have it, or it is chosen for each.
     let is_point = |axis: &Axis| axis.grid || plan.select.contains(&axis.key);
@@ -81,8 +82,9 @@ pub fn table(sweep: &Sweep, options: &Options) -> Result<Table, ReportError> {
             rows[index].difference = paired_difference(&groups[index], &groups[other], &metric);
         }
     }
-    let selection = select(plan, &rows, &groups, &metric, &baseline);
+    let mut selection = select(plan, &rows, &groups, &metric, &baseline);
     let entries = entries(plan, &rows, &groups, selection.as_ref());
+    mark_best(&mut rows, &groups, selection.as_mut(), &entries, &metrics);
     let comparison = compare_entries(&entries, plan, &metric, &baseline);
     let seeds = rows.iter().map(|row| row.planned).max().unwrap_or(0);
     let mut table = Table {
@@ -102,12 +104,19 @@ pub fn table(sweep: &Sweep, options: &Options) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-/// Validation and test accuracy, the table's metric first.
-fn columns(metric: &Metric) -> Vec<Metric> {
-    let mut metrics = vec![metric.clone(), metric.on_validation()];
-    metrics.extend(["test/top1", "val/top1"].map(Metric::new));
-    let mut seen = Vec::new();
-    metrics.retain(|m| !seen.contains(m) && (seen.push(m.clone()), true).1);
+/// The table's metric, the same on validation, and test and validation accuracy: of these what the runs have.
+fn columns(sweep: &Sweep, metric: &Metric) -> Vec<Metric> {
+    let others =
+        [metric.on_validation(), Metric::new("test/top1"), Metric::new("val/top1"), chosen_on(&sweep.plan, metric)];
+    // A diverged run has no say, since it may have ended before it recorded anything.
+    let steady: Vec<_> = sweep.runs.iter().filter_map(Run::finished).filter(|finished| !finished.diverged).collect();
+    let has = |metric: &Metric| steady.is_empty() || steady.iter().any(|f| f.done.metrics.contains_key(metric.name()));
+    let mut metrics = vec![metric.clone()];
+    for other in others {
+        if has(&other) && !metrics.contains(&other) {
+            metrics.push(other);
+        }
+    }
     metrics
 }
 

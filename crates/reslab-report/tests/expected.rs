@@ -130,6 +130,20 @@ fn a_run_of_an_earlier_version_needs_no_probes() {
 }
 
 #[test]
+fn published_tables_are_rebuilt_byte_by_byte() {
+    for sweep in ["depth48-cpu", "lr_grid-cpu"] {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results").join(sweep);
+        let table = reslab_report::table(&read_sweep(&dir).unwrap(), &reslab_report::Options::default()).unwrap();
+        for (name, text) in
+            [("table.md", table.to_markdown()), ("table.csv", table.to_csv()), ("table.tex", table.to_tex())]
+        {
+            let is_same = fs::read_to_string(dir.join(name)).unwrap() == text;
+            assert!(is_same, "results/{sweep}/{name}: `reslab report results/{sweep}` writes another");
+        }
+    }
+}
+
+#[test]
 fn the_published_records_are_whole() {
     for sweep in ["depth48-cpu", "lr_grid-cpu"] {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results").join(sweep);
