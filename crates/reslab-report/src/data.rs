@@ -7,6 +7,7 @@ use crate::columns::{columns, json_comparisons, json_spikes};
 use crate::metric::Metric;
 use crate::stats::Summary;
 use crate::table::Table;
+use crate::view::json_published;
 
 impl Table {
     /// One row per arm and point, numbers only behind the name; an empty field is a figure that is not defined.
@@ -83,6 +84,11 @@ impl Table {
             put(name, number(figure));
         }
         put("parameters", row.parameters.to_string());
+        if let Some(published) = &self.published {
+            let own = published.rows[index].as_ref();
+            put("paper", number(own.map(|own| own.value)));
+            put("paper_source", own.map_or(String::new(), |own| own.source.clone()));
+        }
         fields.extend(columns(self, index));
         fields
     }
@@ -108,6 +114,9 @@ impl Table {
         object.insert("spike_episodes".into(), json_spikes(&row.episodes));
         object.insert("grad_spike_episodes".into(), json_spikes(&row.grad_episodes));
         object.insert("parameters".into(), json!(row.parameters));
+        if let Some(published) = &self.published {
+            object.insert("paper".into(), json_published(published.rows[index].as_ref()));
+        }
         let t = &row.timing;
         let timing = json!({
             "images_per_s": t.images_per_s,

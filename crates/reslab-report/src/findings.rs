@@ -92,7 +92,7 @@ fn family(contrasts: &[Contrast], is_exploratory: bool) -> String {
     )
 }
 
-fn what_n_allows(seeds: usize, comparisons: usize, has_primary: bool) -> String {
+pub(crate) fn what_n_allows(seeds: usize, comparisons: usize, has_primary: bool) -> String {
     let needed = seeds_needed(comparisons);
     let plural = if comparisons == 1 { "" } else { "s" };
     let end = match (seeds < needed, has_primary) {

@@ -4,6 +4,7 @@ use crate::arm::ArmRow;
 use crate::cell::{self, Style};
 use crate::metric::Metric;
 use crate::parts;
+use crate::pick::PAPER;
 use crate::select::Chosen;
 use crate::stats::{Interval, Summary};
 use crate::table::Table;
@@ -38,6 +39,7 @@ pub(crate) fn sections(table: &Table) -> Vec<Section> {
         section.rows = selection.rows.iter().map(|choice| chosen(table, choice)).collect();
         let best = selection.rows.iter().map(|choice| &choice.best);
         section.best = best_cells(table, best, 1 + lead(table));
+        add_paper(&mut section, table, selection.rows.iter().map(|choice| choice.row));
         sections.push(section);
         sections.extend(parts::comparisons(table));
     }
@@ -45,6 +47,7 @@ pub(crate) fn sections(table: &Table) -> Vec<Section> {
     all.rows = table.rows.iter().map(|row| result(table, row)).collect();
     all.best = best_cells(table, table.rows.iter().map(|row| &row.best), lead(table));
     all.has_range = table.rows.iter().any(has_range);
+    add_paper(&mut all, table, (0..table.rows.len()).map(Some));
     sections.push(all);
     if table.selection.is_none() {
         sections.extend(parts::comparisons(table));
@@ -83,6 +86,17 @@ fn results(title: &str, table: &Table) -> Section {
     section.header.extend(columns(table).iter().map(title_of));
     section.header.push(format!("vs {}", table.baseline));
     section
+}
+
+/// Sets the published values beside a section's rows, which are these of the table.
+fn add_paper(section: &mut Section, table: &Table, rows: impl Iterator<Item = Option<usize>>) {
+    let Some(published) = &table.published else { return };
+    section.header.push(PAPER.to_owned());
+    section.feet = table.feet();
+    for (cells, row) in section.rows.iter_mut().zip(rows) {
+        let value = row.and_then(|row| published.rows[row].as_ref());
+        cells.push(value.map_or(cell::NONE.to_owned(), |value| value.shown.clone()));
+    }
 }
 
 /// The columns before the first metric's.
@@ -132,7 +146,7 @@ fn result(table: &Table, row: &ArmRow) -> Vec<String> {
 }
 
 /// What the first cell of a row says of n and divergence is not said again.
-fn is_like_first(row: &ArmRow, summary: Option<Summary>) -> bool {
+pub(crate) fn is_like_first(row: &ArmRow, summary: Option<Summary>) -> bool {
     let first = row.metrics.first().and_then(|(_, summary)| *summary);
     first.zip(summary).is_some_and(|(a, b)| (a.n, a.diverged) == (b.n, b.diverged))
 }
