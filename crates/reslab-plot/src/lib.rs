@@ -17,7 +17,6 @@ mod forest;
 mod layers;
 mod lines;
 mod panel;
-mod parallel;
 mod raster;
 mod scale;
 mod scene;

@@ -49,7 +49,8 @@ pub(crate) fn smooth(points: &[(f64, f64)], width: f64) -> Vec<(f64, f64)> {
     let mut first = 0;
     let mut smoothed = Vec::with_capacity(points.len());
     for (index, (x, _)) in points.iter().enumerate() {
-        while points[first].0 + width <= *x {
+        // The point itself stays, however large its x.
+        while first < index && points[first].0 + width <= *x {
             first += 1;
         }
         let window = &points[first..=index];

@@ -1,6 +1,8 @@
 //! A sweep's records as the plots need them: the series of each run, and the runs of each line and panel.
 
-use reslab_record::{Axis, Branch, EvalRow, LayerRow, Outcome, PlannedRun, Split, StepRow, Weights, read_rows};
+use reslab_record::{
+    Axis, Branch, EvalRow, LayerRow, Limits, Outcome, PlannedRun, Split, StepRow, Weights, read_rows_within,
+};
 use reslab_report::{Run, SpikeRule, Sweep, Table, spike_score};
 use std::path::Path;
 
@@ -62,10 +64,11 @@ impl Join {
 }
 
 impl Records {
-    fn read(dir: &Path) -> Self {
-        let steps = read_rows::<StepRow>(dir).rows;
-        let evals = read_rows::<EvalRow>(dir).rows;
-        let layers = read_rows::<LayerRow>(dir).rows;
+    fn read(dir: &Path, planned: &PlannedRun) -> Self {
+        let limits = Limits::of(&planned.config);
+        let steps = read_rows_within::<StepRow>(dir, &limits).rows;
+        let evals = read_rows_within::<EvalRow>(dir, &limits).rows;
+        let layers = read_rows_within::<LayerRow>(dir, &limits).rows;
         let on_validation = |row: &&EvalRow| row.split == Split::Val && row.weights == Weights::Raw;
         let grad_norm: Vec<f64> = steps.iter().map(|row| row.grad_norm).collect();
         Self {
@@ -114,8 +117,8 @@ pub(crate) struct Arm {
 impl<'a> Study<'a> {
     /// Reads the rows of every run, in threads: a run's rows are read by themselves.
     pub fn read(dir: &Path, sweep: &'a Sweep, table: &'a Table) -> Self {
-        let read = |run: &Run| Records::read(&run.planned.dir(dir));
-        Self { sweep, table, records: crate::parallel::map(&sweep.runs, read) }
+        let read = |run: &Run| Records::read(&run.planned.dir(dir), &run.planned);
+        Self { sweep, table, records: reslab_report::map_parallel(&sweep.runs, read) }
     }
 
     /// Whether an axis pairs an arm with the baseline, as in the table.

@@ -1,7 +1,7 @@
 //! All plots of a sweep: drawn, and written into its folder.
 
 use reslab_record::{clear_partials, write_atomic};
-use reslab_report::{Sweep, Table};
+use reslab_report::{Sweep, Table, map_parallel};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::figure::{MARGIN, SMALL, SUBJECT, TITLE};
 use crate::font::{self, Weight};
 use crate::scene::{Anchor, Scene};
 use crate::study::Study;
-use crate::{PlotError, forest, layers, lines, parallel, raster, svg};
+use crate::{PlotError, forest, layers, lines, raster, svg};
 
 /// One plot of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub fn plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<Plots, PlotErro
     let study = Study::read(dir, sweep, table);
     let subject = study.subject();
     let mut plots = Plots { drawn: Vec::new(), left_out: Vec::new() };
-    for (name, result) in parallel::map(&ALL, |(name, draw)| (*name, finish(name, &subject, draw(&study)))) {
+    for (name, result) in map_parallel(&ALL, |(name, draw)| (*name, finish(name, &subject, draw(&study)))) {
         match result? {
             Ok(plot) => plots.drawn.push(plot),
             Err(reason) => plots.left_out.push((name, reason)),

@@ -11,6 +11,10 @@ pub trait Row: Serialize + for<'de> Deserialize<'de> {
     const HEADER: &'static [&'static str];
     /// The step that the row belongs to; a checkpoint of step `k` covers the rows with a smaller one.
     fn step(&self) -> u64;
+    /// The block that the row is about, where it is about one.
+    fn block(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The part of the data that a figure is about.
@@ -60,7 +64,9 @@ words! {
 
 macro_rules! rows {
     ($(
-        $(#[$doc:meta])* $name:ident in $file:literal { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }
+        $(#[$doc:meta])* $name:ident in $file:literal $(of $block:ident)? {
+            $($(#[$field_doc:meta])* $field:ident: $kind:ty,)*
+        }
     )*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +76,7 @@ macro_rules! rows {
             const FILE: &'static str = $file;
             const HEADER: &'static [&'static str] = &[$(stringify!($field)),*];
             fn step(&self) -> u64 { self.step }
+            $(fn block(&self) -> Option<u64> { Some(self.$block) })?
         }
     )*};
 }
@@ -124,7 +131,7 @@ rows! {
     }
 
     /// The figures of one block on the probe batch, at an evaluation of the trained weights; definitions in docs/records.md.
-    ProbeRow in "probes.csv" {
+    ProbeRow in "probes.csv" of block {
         /// The last optimizer step before it, from 0.
         step: u64,
         /// Block, from 0.
@@ -142,7 +149,7 @@ rows! {
     }
 
     /// The figures of one join at one step; definitions in docs/records.md.
-    LayerRow in "layers.csv" {
+    LayerRow in "layers.csv" of block {
         /// Optimizer step, from 0.
         step: u64,
         /// Block, from 0.

@@ -34,6 +34,8 @@ pub struct ArmRow {
     pub metrics: Vec<(Metric, Option<Summary>)>,
     /// The table's metric, paired by seed with the baseline at the same point: arm - baseline.
     pub difference: Option<Summary>,
+    /// The metrics on which it is better than every other arm at its point, each by a paired 95 % interval that leaves out 0.
+    pub best: Vec<Metric>,
     /// Final training loss.
     pub final_loss: Option<Summary>,
     /// Largest gradient norm over all seeds.
@@ -88,6 +90,7 @@ impl ArmRow {
             not_trained: count(|f| f.not_trained),
             metrics: metrics.iter().map(|m| (m.clone(), over_seeds(&finished, |f| f.score(m)))).collect(),
             difference: None,
+            best: Vec::new(),
             final_loss: over_seeds(&finished, Finished::scored_loss),
             largest_grad_norm: finished.iter().filter_map(|f| f.largest_grad_norm).reduce(f64::max),
             spike_score: average(|f| f.spike_score),

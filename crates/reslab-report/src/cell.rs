@@ -68,6 +68,18 @@ pub(crate) fn difference(summary: Option<&Summary>, style: Style) -> String {
     format!("{} (n={}{}{diverged})", short(summary, style), s.n, range(s))
 }
 
+/// As [`short`]; n and diverged runs are said where not all of `planned` are there or one diverged.
+pub(crate) fn seen(summary: Option<&Summary>, style: Style, planned: usize) -> String {
+    let mut text = short(summary, style);
+    let (n, diverged) = summary.map_or((0, 0), |s| (s.n, s.diverged));
+    if n < planned || diverged > 0 {
+        let of = if n < planned { format!(" of {planned}") } else { String::new() };
+        let diverged = if diverged > 0 { format!(", {diverged} diverged") } else { String::new() };
+        text += &format!(" (n={n}{of}{diverged})");
+    }
+    text
+}
+
 fn range(s: &Summary) -> &'static str {
     if s.interval == Interval::Range { ", range" } else { "" }
 }
@@ -129,6 +141,16 @@ mod tests {
         assert_eq!(cell(&[0.71], 0), "71.00 (n=1, 0 diverged)");
         assert_eq!(cell(&[0.7, 0.7, 0.1], 1), "50.00 (n=3, 1 diverged)");
         assert_eq!(cell(&[], 0), "-");
+    }
+
+    #[test]
+    fn what_is_as_usual_is_not_said() {
+        let accuracy = Style::of(&Metric::new("test/top1"));
+        let cell = |values: &[f64], diverged, planned| seen(summarize(values, diverged).as_ref(), accuracy, planned);
+        assert_eq!(cell(&[0.71, 0.72, 0.73], 0, 3), "72.00 +- 2.48");
+        assert_eq!(cell(&[0.71, 0.73], 0, 3), "72.00 [71.00, 73.00] (n=2 of 3)");
+        assert_eq!(cell(&[0.7, 0.7, 0.1], 1, 3), "50.00 (n=3, 1 diverged)");
+        assert_eq!(cell(&[], 0, 3), "- (n=0 of 3)");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(crate) fn by_chance(difference: f64, n: usize, spread: Option<Spread>, noise
         (None, None) => return None,
         _ => spread.map_or(0.0, |spread| 2.0 * spread.sd * spread.sd) + noise.unwrap_or(0.0),
     };
-    Some(two_sided(difference, (variance / n as f64).sqrt(), spread.map(|spread| spread.freedom)))
+    two_sided(difference, (variance / n as f64).sqrt(), spread.map(|spread| spread.freedom))
 }
 
 /// The two-sided p of a paired t test: whether `differences` agree on another value than 0. `None` of fewer than three.
@@ -67,19 +67,27 @@ pub(crate) fn paired(differences: &[f64], resolution: f64) -> Option<f64> {
     let n = differences.len();
     let mean = mean(differences).filter(|_| n > 2)?;
     let deviation = standard_deviation(differences, mean).max(resolution);
-    Some(two_sided(mean, deviation / (n as f64).sqrt(), Some(n - 1)))
+    two_sided(mean, deviation / (n as f64).sqrt(), Some(n - 1))
 }
 
-/// Of Student's t, or of the normal distribution where the error is known and not estimated.
-fn two_sided(difference: f64, error: f64, freedom: Option<usize>) -> f64 {
+/// Of Student's t, or of the normal distribution where the error is known and not estimated. `None` where the two are no
+/// figures, or too large for a quotient to be one.
+fn two_sided(difference: f64, error: f64, freedom: Option<usize>) -> Option<f64> {
     if difference == 0.0 {
-        return 1.0;
+        return Some(1.0);
     }
     let below = -(difference / error).abs();
-    2.0 * match freedom {
-        Some(freedom) => StudentsT::new(0.0, 1.0, freedom as f64).expect("at least one degree of freedom").cdf(below),
-        None => Normal::standard().cdf(below),
+    if below.is_nan() {
+        return None;
     }
+    Some(
+        2.0 * match freedom {
+            Some(freedom) => {
+                StudentsT::new(0.0, 1.0, freedom as f64).expect("at least one degree of freedom").cdf(below)
+            }
+            None => Normal::standard().cdf(below),
+        },
+    )
 }
 
 #[cfg(test)]

@@ -65,11 +65,12 @@ fn spikes(row: &ArmRow) -> Vec<(String, String)> {
     [of("", &row.episodes), of("grad_", &row.grad_episodes)].concat()
 }
 
-/// 1 better, -1 worse, 0 undecided.
+/// 1 better, -1 worse, 0 undecided, 2 differs where neither end is the better one.
 fn sign(finding: Finding) -> i8 {
     match finding {
         Finding::Better => 1,
         Finding::Worse => -1,
+        Finding::Differs => 2,
         Finding::Undecided => 0,
     }
 }

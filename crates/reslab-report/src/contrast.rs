@@ -53,13 +53,15 @@ pub struct Contrast {
     pub finding: Finding,
 }
 
-/// What a comparison says. The first two need a p (Holm-adjusted, but for the primary contrast) of at most [`LEVEL`].
+/// What a comparison says. The first three need a p (Holm-adjusted, but for the primary contrast) of at most [`LEVEL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
     /// The arm has the better mean.
     Better,
     /// The arm has the worse mean.
     Worse,
+    /// The means differ, in a figure of which neither end is the better one.
+    Differs,
     /// The runs do not tell.
     Undecided,
 }
@@ -70,19 +72,18 @@ impl Finding {
         match self {
             Self::Better => "better",
             Self::Worse => "worse",
+            Self::Differs => "differs",
             Self::Undecided => "undecided",
         }
     }
 
-    fn new(p: Option<f64>, difference: Option<&Summary>, metric: &Metric) -> Self {
+    pub(crate) fn new(p: Option<f64>, difference: Option<&Summary>, metric: &Metric) -> Self {
         match (p, difference) {
-            (Some(p), Some(d)) if p <= LEVEL && d.mean != 0.0 => {
-                if (d.mean > 0.0) == metric.is_loss() {
-                    Self::Worse
-                } else {
-                    Self::Better
-                }
-            }
+            (Some(p), Some(d)) if p <= LEVEL && d.mean != 0.0 => match metric.better() {
+                Some(better) if d.mean * better > 0.0 => Self::Better,
+                Some(_) => Self::Worse,
+                None => Self::Differs,
+            },
             _ => Self::Undecided,
         }
     }

@@ -4,8 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::arm::ArmRow;
 use crate::columns::{columns, json_comparisons, json_spikes};
+use crate::metric::Metric;
 use crate::stats::Summary;
 use crate::table::Table;
+use crate::view::json_published;
 
 impl Table {
     /// One row per arm and point, numbers only behind the name; an empty field is a figure that is not defined.
@@ -34,6 +36,7 @@ impl Table {
                     "chosen": choice.row.map(|row| &self.rows[row].arm),
                     "complete_points": choice.complete,
                     "points": choice.points,
+                    "best": choice.best.iter().map(Metric::name).collect::<Vec<_>>(),
                     "difference": summary(choice.difference.as_ref()),
                 })
             });
@@ -81,6 +84,11 @@ impl Table {
             put(name, number(figure));
         }
         put("parameters", row.parameters.to_string());
+        if let Some(published) = &self.published {
+            let own = published.rows[index].as_ref();
+            put("paper", number(own.map(|own| own.value)));
+            put("paper_source", own.map_or(String::new(), |own| own.source.clone()));
+        }
         fields.extend(columns(self, index));
         fields
     }
@@ -99,12 +107,16 @@ impl Table {
         let metrics: Map<String, Value> =
             row.metrics.iter().map(|(metric, s)| (metric.name().to_owned(), summary(s.as_ref()))).collect();
         object.insert("metrics".into(), metrics.into());
+        object.insert("best".into(), json!(row.best.iter().map(Metric::name).collect::<Vec<_>>()));
         object.insert("difference".into(), summary(row.difference.as_ref()));
         object.insert("final_loss".into(), summary(row.final_loss.as_ref()));
         object.extend(figures(row).map(|(name, figure)| (name.to_owned(), maybe_infinite(figure))));
         object.insert("spike_episodes".into(), json_spikes(&row.episodes));
         object.insert("grad_spike_episodes".into(), json_spikes(&row.grad_episodes));
         object.insert("parameters".into(), json!(row.parameters));
+        if let Some(published) = &self.published {
+            object.insert("paper".into(), json_published(published.rows[index].as_ref()));
+        }
         let t = &row.timing;
         let timing = json!({
             "images_per_s": t.images_per_s,

@@ -78,7 +78,7 @@ fn family(contrasts: &[Contrast], is_exploratory: bool) -> String {
         let names: Vec<&str> = found.map(|contrast| contrast.arm.as_str()).collect();
         (!names.is_empty()).then(|| format!("{}: {}", finding.word(), names.join(", ")))
     };
-    let found: Vec<String> = [Finding::Better, Finding::Worse].into_iter().filter_map(with).collect();
+    let found: Vec<String> = [Finding::Better, Finding::Worse, Finding::Differs].into_iter().filter_map(with).collect();
     let baseline = &contrasts[0].baseline;
     let kind = if is_exploratory { "exploratory comparison" } else { "comparison" };
     if found.is_empty() {
@@ -92,7 +92,7 @@ fn family(contrasts: &[Contrast], is_exploratory: bool) -> String {
     )
 }
 
-fn what_n_allows(seeds: usize, comparisons: usize, has_primary: bool) -> String {
+pub(crate) fn what_n_allows(seeds: usize, comparisons: usize, has_primary: bool) -> String {
     let needed = seeds_needed(comparisons);
     let plural = if comparisons == 1 { "" } else { "s" };
     let end = match (seeds < needed, has_primary) {

@@ -34,8 +34,18 @@ impl Metric {
     /// The same on the validation split: what choices are made on.
     pub fn on_validation(&self) -> Self {
         match self.0.split_once('/') {
-            Some((_, figure)) => Self(format!("val/{figure}")),
-            None => self.clone(),
+            Some(("test" | "train", figure)) => Self(format!("val/{figure}")),
+            _ => self.clone(),
+        }
+    }
+
+    /// What the better values have in common: 1 where they are larger, -1 where they are smaller; `None` of a figure that is
+    /// looked at and not aimed at.
+    pub fn better(&self) -> Option<f64> {
+        match (self.is_accuracy(), self.is_loss()) {
+            (true, _) => Some(1.0),
+            (_, true) => Some(-1.0),
+            _ => None,
         }
     }
 
@@ -74,6 +84,10 @@ mod tests {
             );
         }
         assert_eq!(Metric::new("val/top5").at_chance(3), Some(1.0), "more guesses than classes");
-        assert_eq!(Metric::new("test/top1_ema").on_validation().name(), "val/top1_ema");
+        let on_validation = ["test/top1_ema", "train/loss", "val/top5", "probe/attention_entropy"].map(Metric::new);
+        let on_validation = on_validation.map(|metric| metric.on_validation().name().to_owned());
+        assert_eq!(on_validation, ["val/top1_ema", "val/loss", "val/top5", "probe/attention_entropy"]);
+        let better = ["val/top1", "test/loss", "probe/attention_entropy", "val/best_step"].map(Metric::new);
+        assert_eq!(better.map(|metric| metric.better()), [Some(1.0), Some(-1.0), None, None]);
     }
 }

@@ -1,6 +1,7 @@
 //! Where the runs of one table come from: code, libtorch, devices. What differs is said, with the arms that it is true of.
 
 use reslab_record::Env;
+use std::collections::BTreeSet;
 
 use crate::heading::{self, device, short};
 use crate::sweep::{Run, Sweep};
@@ -24,6 +25,18 @@ const ORIGINS: [Origin; 3] = [
 pub(crate) fn notes(sweep: &Sweep) -> Vec<String> {
     let mixed = ORIGINS.iter().filter_map(|origin| mixed(sweep, origin));
     mixed.chain(ORIGINS.iter().filter_map(|origin| continued(sweep, origin))).collect()
+}
+
+/// A line for each thing in which the runs of two sweeps, A and B, differ.
+pub(crate) fn between(a: &Sweep, b: &Sweep) -> Vec<String> {
+    let line = |origin: &Origin| {
+        let [one, other] = [a, b].map(|sweep| {
+            let said: BTreeSet<String> = sweep.runs.iter().filter_map(|run| run.env.as_ref()).map(origin.say).collect();
+            said.into_iter().collect::<Vec<_>>().join(", ")
+        });
+        (one != other).then(|| format!("Warning: other {}: A {one} | B {other}.", origin.several))
+    };
+    ORIGINS.iter().filter_map(line).collect()
 }
 
 /// Code and device of all these runs, each different one once.

@@ -51,7 +51,7 @@ fn section(title: String, baseline: &str, contrasts: &[Contrast], table: &Table)
             (true, contrast.finding.word().to_owned()),
         ])
     };
-    Section { title, header, rows: contrasts.iter().map(row).collect() }
+    Section { title, header, rows: contrasts.iter().map(row).collect(), ..Section::default() }
 }
 
 /// Every arm over its learning rates, where it has several.
@@ -66,7 +66,12 @@ pub(crate) fn rates(table: &Table) -> Option<Section> {
         ]
     };
     let rows: Vec<Vec<String>> = table.rates.iter().map(row).collect();
-    (!rows.is_empty()).then(|| Section { title: "Learning rate".to_owned(), header: header.into(), rows })
+    (!rows.is_empty()).then(|| Section {
+        title: "Learning rate".to_owned(),
+        header: header.into(),
+        rows,
+        ..Section::default()
+    })
 }
 
 /// Every arm over the points of the grid, where those are depths or data sets.
@@ -84,7 +89,7 @@ pub(crate) fn over_points(table: &Table) -> Option<Section> {
         vec![row.arm.clone(), row.points.to_string(), interval(row.interquartile_mean, style), improvement]
     });
     let title = format!("Over all points: {}", keys.join(", "));
-    Some(Section { title, header: header.into(), rows: rows.collect() })
+    Some(Section { title, header: header.into(), rows: rows.collect(), ..Section::default() })
 }
 
 /// Spike episodes of the arms that have any.
@@ -109,5 +114,5 @@ pub(crate) fn spikes(table: &Table) -> Option<Section> {
     };
     let rows: Vec<Vec<String>> = spiking.map(row).collect();
     let title = "Spikes (arms without any are left out)".to_owned();
-    (!rows.is_empty()).then(|| Section { title, header: header.map(str::to_owned).into(), rows })
+    (!rows.is_empty()).then(|| Section { title, header: header.map(str::to_owned).into(), rows, ..Section::default() })
 }

@@ -4,21 +4,28 @@ use crate::arm::ArmRow;
 use crate::cell::{self, Style};
 use crate::metric::Metric;
 use crate::parts;
+use crate::pick::PAPER;
 use crate::select::Chosen;
-use crate::stats::Summary;
+use crate::stats::{Interval, Summary};
 use crate::table::Table;
 
 /// A part of the table: a title, a header and rows of cells. The first column is left-aligned, the others right.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) header: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
+    /// Row and column of the cells that are the best of their column.
+    pub(crate) best: Vec<(usize, usize)>,
+    /// Lines below the table, for forms that have no notes.
+    pub(crate) feet: Vec<String>,
+    /// Whether a cell is of two seeds, whose range stands in brackets.
+    pub(crate) has_range: bool,
 }
 
 impl Section {
     pub(crate) fn new<const N: usize>(title: &str, header: [String; N]) -> Self {
-        Self { title: title.to_owned(), header: header.into(), rows: Vec::new() }
+        Self { title: title.to_owned(), header: header.into(), ..Self::default() }
     }
 }
 
@@ -30,11 +37,17 @@ pub(crate) fn sections(table: &Table) -> Vec<Section> {
         let mut section = results(&title, table);
         section.header.insert(1, "chosen".to_owned());
         section.rows = selection.rows.iter().map(|choice| chosen(table, choice)).collect();
+        let best = selection.rows.iter().map(|choice| &choice.best);
+        section.best = best_cells(table, best, 1 + lead(table));
+        add_paper(&mut section, table, selection.rows.iter().map(|choice| choice.row));
         sections.push(section);
         sections.extend(parts::comparisons(table));
     }
     let mut all = results(if table.selection.is_some() { "All points" } else { "Accuracy" }, table);
     all.rows = table.rows.iter().map(|row| result(table, row)).collect();
+    all.best = best_cells(table, table.rows.iter().map(|row| &row.best), lead(table));
+    all.has_range = table.rows.iter().any(has_range);
+    add_paper(&mut all, table, (0..table.rows.len()).map(Some));
     sections.push(all);
     if table.selection.is_none() {
         sections.extend(parts::comparisons(table));
@@ -75,6 +88,36 @@ fn results(title: &str, table: &Table) -> Section {
     section
 }
 
+/// Sets the published values beside a section's rows, which are these of the table.
+fn add_paper(section: &mut Section, table: &Table, rows: impl Iterator<Item = Option<usize>>) {
+    let Some(published) = &table.published else { return };
+    section.header.push(PAPER.to_owned());
+    section.feet = table.feet();
+    for (cells, row) in section.rows.iter_mut().zip(rows) {
+        let value = row.and_then(|row| published.rows[row].as_ref());
+        cells.push(value.map_or(cell::NONE.to_owned(), |value| value.shown.clone()));
+    }
+}
+
+/// The columns before the first metric's.
+fn lead(table: &Table) -> usize {
+    1 + usize::from(is_incomplete(table))
+}
+
+/// Where the best of each metric stand, the first metric in column `lead`.
+fn best_cells<'a>(table: &Table, best: impl Iterator<Item = &'a Vec<Metric>>, lead: usize) -> Vec<(usize, usize)> {
+    let columns = columns(table);
+    let at = |metric: &Metric| columns.iter().position(|column| column == metric);
+    best.enumerate()
+        .flat_map(|(row, best)| best.iter().filter_map(at).map(move |column| (row, lead + column)))
+        .collect()
+}
+
+fn has_range(row: &ArmRow) -> bool {
+    let metrics = row.metrics.iter().filter_map(|(_, summary)| summary.as_ref());
+    metrics.chain(&row.difference).chain(&row.final_loss).any(|summary| summary.interval == Interval::Range)
+}
+
 /// Only then a column says how many seeds are done: else every cell's n does.
 fn is_incomplete(table: &Table) -> bool {
     table.rows.iter().any(|row| row.done < row.planned)
@@ -103,7 +146,7 @@ fn result(table: &Table, row: &ArmRow) -> Vec<String> {
 }
 
 /// What the first cell of a row says of n and divergence is not said again.
-fn is_like_first(row: &ArmRow, summary: Option<Summary>) -> bool {
+pub(crate) fn is_like_first(row: &ArmRow, summary: Option<Summary>) -> bool {
     let first = row.metrics.first().and_then(|(_, summary)| *summary);
     first.zip(summary).is_some_and(|(a, b)| (a.n, a.diverged) == (b.n, b.diverged))
 }

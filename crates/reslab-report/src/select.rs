@@ -36,6 +36,8 @@ pub struct Chosen {
     pub points: usize,
     /// Whether it is the baseline.
     pub is_baseline: bool,
+    /// As [`ArmRow::best`], among the chosen points.
+    pub best: Vec<Metric>,
     /// Paired with the baseline at the baseline's own chosen point.
     pub difference: Option<crate::Summary>,
 }
@@ -51,7 +53,7 @@ pub(crate) fn select(
     if plan.select.is_empty() {
         return None;
     }
-    let validation = metric.on_validation();
+    let validation = chosen_on(plan, metric);
     let is_chosen = |axis: &Axis| plan.select.contains(&axis.key);
     let arms = arms(rows, groups, is_chosen);
     let mut chosen: Vec<Chosen> = arms.iter().map(|(name, at)| choose(name, at, rows, &validation)).collect();
@@ -77,6 +79,12 @@ pub(crate) fn select(
     }
     let grid = grids(&arms, rows, &is_chosen);
     Some(Selection { keys: plan.select.clone(), metric: validation, grid, rows: chosen })
+}
+
+/// What a choice is made on: the metric on validation, or the plan's where the metric is none that is aimed at.
+pub(crate) fn chosen_on(plan: &Plan, metric: &Metric) -> Metric {
+    let aimed_at = metric.better().map_or(Metric::new(plan.metric.as_str()), |_| metric.clone());
+    aimed_at.on_validation()
 }
 
 /// The rows of each arm, by its name without the chosen axes.
@@ -112,6 +120,7 @@ fn choose(name: &str, members: &[usize], rows: &[ArmRow], validation: &Metric) -
         complete: complete.len(),
         points: members.len(),
         is_baseline: false,
+        best: Vec::new(),
         difference: None,
     }
 }

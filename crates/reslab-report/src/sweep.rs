@@ -1,13 +1,17 @@
 //! A sweep's folder, read: the plan, and of each run what the tables need.
 
-use reslab_record::{Done, Env, Failed, LayerRow, Outcome, Plan, PlannedRun, RunDir, StepRow, Timing, read_rows};
+use reslab_record::{
+    Done, Env, EvalRow, Failed, LayerRow, Limits, Outcome, Plan, PlannedRun, ProbeRow, Rows, RunDir, StepRow, Timing,
+    read_rows_within,
+};
 use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::episodes::{self, Episode};
+use crate::expected::{self, Schedule};
 use crate::metric::Metric;
 use crate::stability::{self, SpikeRule};
-use crate::{ReportError, mean};
+use crate::{ReportError, map_parallel, mean};
 
 /// A sweep's records.
 #[derive(Debug, Clone)]
@@ -88,9 +92,17 @@ pub fn read_sweep(dir: &Path) -> Result<Sweep, ReportError> {
 /// # Errors
 /// As [`read_sweep`].
 pub fn read_sweep_with(dir: &Path, rule: SpikeRule) -> Result<Sweep, ReportError> {
-    let plan = Plan::read(dir)?;
-    let runs = plan.runs.iter().map(|planned| read_run(&planned.dir(dir), planned, rule)).collect();
-    Ok(Sweep { plan, runs })
+    Ok(read_runs(Plan::read(dir)?, dir, rule))
+}
+
+/// The records of the runs of `plan` under a sweep's folder, whatever plan stands there by now; spikes by OLMo-core's rule.
+pub fn read_sweep_of(plan: Plan, dir: &Path) -> Sweep {
+    read_runs(plan, dir, SpikeRule::OLMO_CORE)
+}
+
+fn read_runs(plan: Plan, dir: &Path, rule: SpikeRule) -> Sweep {
+    let runs = map_parallel(&plan.runs, |planned| read_run(&planned.dir(dir), planned, rule));
+    Sweep { plan, runs }
 }
 
 fn read_run(dir: &Path, planned: &PlannedRun, rule: SpikeRule) -> Run {
@@ -102,25 +114,33 @@ fn read_run(dir: &Path, planned: &PlannedRun, rule: SpikeRule) -> Run {
     run.earlier_envs = note(records.read_earlier_envs().map_err(short), &mut problems).unwrap_or_default();
     run.timing = note(records.read_timing().map_err(short), &mut problems).flatten();
     let done = note(records.read_done().map_err(short), &mut problems).flatten();
+    let done = done.and_then(|done| note(accept(done, planned), &mut problems));
     let failed = note(records.read_failed().map_err(short), &mut problems).flatten();
     run.status = match (done, failed) {
-        (Some(done), _) if done.id != planned.id => {
-            problems.push("done.json: it is of another run".to_owned());
-            Status::Unfinished
-        }
         (Some(done), _) => {
             for (missing, name) in [(run.env.is_none(), "env.json"), (run.timing.is_none(), "timing.json")] {
                 if missing && !problems.iter().any(|p| p.starts_with(name)) {
                     problems.push(format!("{name}: missing"));
                 }
             }
-            Status::Done(Box::new(finish(dir, done, rule, &mut problems)))
+            Status::Done(Box::new(finish(dir, done, planned, rule, &mut problems)))
         }
         (None, Some(failed)) => Status::Failed(failed),
         (None, None) => Status::Unfinished,
     };
     run.problems = problems;
     run
+}
+
+/// The result, if it can be that of the planned run.
+fn accept(done: Done, planned: &PlannedRun) -> Result<Done, String> {
+    if done.id != planned.id {
+        return Err("done.json: it is of another run".to_owned());
+    }
+    match expected::refuse(&done, &Limits::of(&planned.config)) {
+        Some(why) => Err(format!("done.json: damaged: {why}")),
+        None => Ok(done),
+    }
 }
 
 /// A run's folder; `None` where it was never begun.
@@ -147,12 +167,13 @@ fn short(error: reslab_record::RecordError) -> String {
     }
 }
 
-fn finish(dir: &Path, done: Done, rule: SpikeRule, problems: &mut Vec<String>) -> Finished {
-    let steps = read_rows::<StepRow>(dir);
-    let layers = read_rows::<LayerRow>(dir);
+fn finish(dir: &Path, mut done: Done, planned: &PlannedRun, rule: SpikeRule, problems: &mut Vec<String>) -> Finished {
+    let limits = Limits::of(&planned.config);
+    let steps = read_rows_within::<StepRow>(dir, &limits);
+    let layers = read_rows_within::<LayerRow>(dir, &limits);
     problems.extend(steps.problem);
-    problems.extend(layers.problem);
     let steps = steps.rows;
+    check(dir, &mut done, planned, &layers, problems);
 
     let stayed_high = stability::diverges(&steps);
     if stayed_high.is_none() && done.outcome == Outcome::Finished {
@@ -181,6 +202,20 @@ fn finish(dir: &Path, done: Done, rule: SpikeRule, problems: &mut Vec<String>) -
         update_ratio: last_third_ratio(&layers.rows),
         done,
     }
+}
+
+/// Names what the other records of a result lack, and takes out of it what is no figure.
+fn check(dir: &Path, done: &mut Done, planned: &PlannedRun, layers: &Rows<LayerRow>, problems: &mut Vec<String>) {
+    let limits = Limits::of(&planned.config);
+    let schedule = Schedule::new(&planned.config, done, &limits);
+    let evals = read_rows_within::<EvalRow>(dir, &limits);
+    problems.extend(expected::complaint(layers, schedule.layers()));
+    problems.extend(expected::complaint(&evals, schedule.evals()));
+    if schedule.probes() != Some(0) {
+        problems.extend(expected::complaint(&read_rows_within::<ProbeRow>(dir, &limits), schedule.probes()));
+    }
+    expected::clean(done, problems);
+    problems.extend(expected::unfounded(done, &evals));
 }
 
 /// The training loss over the last 20 steps, if those are there: rows that end early say nothing of the end.
@@ -235,7 +270,7 @@ impl Finished {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reslab_record::{Branch, LayerWriter};
+    use reslab_record::{Branch, LayerWriter, read_rows};
 
     /// Ratio = block, but for attention at the last step, which adds a half; so of the last third of 6 blocks (4 and 5)
     /// it is (4 + 4.5 + 5 + 5.5) / 4 = 4.75.

@@ -4,6 +4,7 @@ use reslab_record::Axis;
 
 use crate::ReportError;
 use crate::arm::{ArmRow, paired_difference};
+use crate::best::mark_best;
 use crate::contrast::{Comparison, compare_entries};
 use crate::entry::entries;
 use crate::findings::findings;
@@ -11,8 +12,9 @@ use crate::heading::Heading;
 use crate::metric::Metric;
 use crate::notes;
 use crate::over_points::{OverPoints, over_points};
+use crate::paper::PublishedValues;
 use crate::rate_rows::{RateRow, rate_rows};
-use crate::select::{Selection, select};
+use crate::select::{Selection, chosen_on, select};
 use crate::sweep::{Run, Sweep};
 
 /// What a table is to show, where that is not what the plan says.
@@ -43,6 +45,8 @@ pub struct Table {
     pub rates: Vec<RateRow>,
     /// The arms over several depths or data sets, where the grid has them.
     pub over_points: Option<OverPoints>,
+    /// Published values beside the rows, where a file of them was given ([`Table::set_paper`]).
+    pub published: Option<PublishedValues>,
     /// What the comparisons say, in sentences.
     pub findings: Vec<String>,
     /// How to read the columns.
@@ -59,11 +63,19 @@ pub(crate) type Group<'a> = Vec<&'a Run>;
 /// # Errors
 /// The metric is in no record, or the baseline is no arm.
 pub fn table(sweep: &Sweep, options: &Options) -> Result<Table, ReportError> {
+    table_with(sweep, options, &[])
+}
+
+/// The same with further metrics.
+///
+/// # Errors
+/// As [`table`].
+pub fn table_with(sweep: &Sweep, options: &Options, further: &[Metric]) -> Result<Table, ReportError> {
     let plan = &sweep.plan;
     let metric = Metric::new(options.metric.as_ref().unwrap_or(&plan.metric).as_str());
     check_metric(sweep, &metric)?;
     let baseline = options.baseline.as_ref().unwrap_or(&plan.baseline).clone();
-    let metrics = columns(&metric);
+    let metrics = columns(sweep, &metric, further);
 
     // An axis that pairs an arm with the baseline: all arms have it, or it is chosen for each.
     let is_point = |axis: &Axis| axis.grid || plan.select.contains(&axis.key);
@@ -81,14 +93,16 @@ pub fn table(sweep: &Sweep, options: &Options) -> Result<Table, ReportError> {
             rows[index].difference = paired_difference(&groups[index], &groups[other], &metric);
         }
     }
-    let selection = select(plan, &rows, &groups, &metric, &baseline);
+    let mut selection = select(plan, &rows, &groups, &metric, &baseline);
     let entries = entries(plan, &rows, &groups, selection.as_ref());
+    mark_best(&mut rows, &groups, selection.as_mut(), &entries, &metrics);
     let comparison = compare_entries(&entries, plan, &metric, &baseline);
     let seeds = rows.iter().map(|row| row.planned).max().unwrap_or(0);
     let mut table = Table {
         heading: Heading::new(sweep),
         rates: rate_rows(&groups),
         over_points: over_points(&entries, &metric, &baseline),
+        published: None,
         findings: findings(&comparison, plan, &metric, seeds),
         comparison,
         legend: Vec::new(),
@@ -102,17 +116,24 @@ pub fn table(sweep: &Sweep, options: &Options) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-/// Validation and test accuracy, the table's metric first.
-fn columns(metric: &Metric) -> Vec<Metric> {
-    let mut metrics = vec![metric.clone(), metric.on_validation()];
-    metrics.extend(["test/top1", "val/top1"].map(Metric::new));
-    let mut seen = Vec::new();
-    metrics.retain(|m| !seen.contains(m) && (seen.push(m.clone()), true).1);
+/// The table's metric, the same on validation, and test and validation accuracy: of these what the runs have.
+fn columns(sweep: &Sweep, metric: &Metric, further: &[Metric]) -> Vec<Metric> {
+    let others =
+        [metric.on_validation(), Metric::new("test/top1"), Metric::new("val/top1"), chosen_on(&sweep.plan, metric)];
+    // A diverged run has no say, since it may have ended before it recorded anything.
+    let steady: Vec<_> = sweep.runs.iter().filter_map(Run::finished).filter(|finished| !finished.diverged).collect();
+    let has = |metric: &Metric| steady.is_empty() || steady.iter().any(|f| f.done.metrics.contains_key(metric.name()));
+    let mut metrics = vec![metric.clone()];
+    for other in others.iter().filter(|other| has(other)).chain(further) {
+        if !metrics.contains(other) {
+            metrics.push(other.clone());
+        }
+    }
     metrics
 }
 
 /// The runs of each arm at each point, in plan order.
-fn group(runs: &[Run]) -> Vec<Group<'_>> {
+pub(crate) fn group(runs: &[Run]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = Vec::new();
     for run in runs {
         let same = |group: &&mut Group| group[0].planned.arm == run.planned.arm;

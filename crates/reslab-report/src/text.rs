@@ -1,5 +1,6 @@
-//! The table for people: aligned text for a terminal, Markdown, LaTeX.
+//! The table for people: aligned text for a terminal, and Markdown.
 
+use crate::document::Document;
 use crate::section::{Section, sections, timing};
 use crate::table::Table;
 
@@ -9,33 +10,25 @@ const WIDTH: usize = 118;
 impl Table {
     /// Aligned for a terminal, figures that depend on time included.
     pub fn to_text(&self) -> String {
-        let mut text = format!("{}: {}\n", self.heading.name, self.heading.lines.first().map_or("", |l| &l.1));
-        for section in sections(self).iter().chain([&timing(self)]) {
-            text += &terminal(section);
-        }
-        for note in self.findings.iter().chain(&self.grid_lines()).chain(&self.notes) {
-            text += &format!("\n{}", wrap(note));
-        }
-        text
+        let mut document = self.document();
+        document.sections.push(timing(self));
+        document.to_text()
     }
 
     /// Markdown that stands by itself; without figures that depend on time ([`Table::timing_markdown`]).
     pub fn to_markdown(&self) -> String {
-        let mut text = format!("# {}\n\n", escape_markdown(&self.heading.name));
-        for (word, what) in &self.heading.lines {
-            text += &format!("- {word}: {}\n", escape_markdown(what));
-        }
-        for section in sections(self) {
-            text += &format!("\n## {}\n\n{}", section.title, markdown(&section));
-        }
-        let list = |title: &str, lines: &[String]| -> String {
-            let lines: String = lines.iter().map(|line| format!("- {}\n", escape_markdown(line))).collect();
-            if lines.is_empty() { lines } else { format!("\n## {title}\n\n{lines}") }
-        };
-        text += &list("Findings", &self.findings);
-        text += &list("Notes", &[self.grid_lines(), self.notes.clone()].concat());
-        text += &list("How to read it", &self.legend);
-        text
+        self.document().to_markdown()
+    }
+
+    /// Plain LaTeX tables (package booktabs), one per part.
+    pub fn to_tex(&self) -> String {
+        self.document().to_tex()
+    }
+
+    fn document(&self) -> Document<'_> {
+        let notes = [self.grid_lines(), self.notes.clone()].concat();
+        let (heading, findings, legend) = (&self.heading, &self.findings[..], &self.legend[..]);
+        Document { heading, sections: sections(self), findings, notes, legend }
     }
 
     /// Images per second and memory as Markdown.
@@ -45,25 +38,8 @@ impl Table {
         format!("# {}: {}\n\n{about}\n\n{}", escape_markdown(&self.heading.name), section.title, markdown(&section))
     }
 
-    /// Plain LaTeX tables (package booktabs), one per part.
-    pub fn to_tex(&self) -> String {
-        let mut text = String::new();
-        for section in sections(self) {
-            let row = |cells: &[String]| -> String {
-                cells.iter().map(|cell| escape_tex(cell)).collect::<Vec<_>>().join(" & ") + " \\\\\n"
-            };
-            text += &format!("% {}: {}\n", self.heading.name, section.title);
-            text += &format!("\\begin{{tabular}}{{l{}}}\n\\toprule\n", "r".repeat(section.header.len() - 1));
-            text += &row(&section.header);
-            text += "\\midrule\n";
-            text.extend(section.rows.iter().map(|cells| row(cells)));
-            text += "\\bottomrule\n\\end{tabular}\n\n";
-        }
-        text
-    }
-
     /// What the choice was made from.
-    fn grid_lines(&self) -> Vec<String> {
+    pub(crate) fn grid_lines(&self) -> Vec<String> {
         let Some(selection) = &self.selection else { return Vec::new() };
         let best = if selection.metric.is_loss() { "lowest" } else { "highest" };
         let mut lines = vec![format!(
@@ -148,11 +124,8 @@ fn line(cells: &[String], widths: &[usize], between: &str) -> String {
 
 pub(crate) fn markdown(section: &Section) -> String {
     let escape = |cells: &[String]| cells.iter().map(|cell| escape_markdown(cell)).collect::<Vec<_>>();
-    let escaped = Section {
-        title: String::new(),
-        header: escape(&section.header),
-        rows: section.rows.iter().map(|row| escape(row)).collect(),
-    };
+    let rows = section.rows.iter().map(|row| escape(row)).collect();
+    let escaped = Section { header: escape(&section.header), rows, ..Section::default() };
     let cells = std::iter::once(&escaped.header).chain(&escaped.rows);
     let widths: Vec<usize> = widths(cells).into_iter().map(|width| width.max(3)).collect();
     let row = |cells: &[String]| format!("| {} |\n", line(cells, &widths, " | ").trim_end_matches('\n'));
@@ -176,20 +149,6 @@ pub(crate) fn escape_markdown(text: &str) -> String {
         }
     }
     escaped
-}
-
-fn escape_tex(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', c]),
-            '~' => escaped += "\\textasciitilde{}",
-            '^' => escaped += "\\textasciicircum{}",
-            '\\' => escaped += "\\textbackslash{}",
-            _ => escaped.push(c),
-        }
-    }
-    escaped.replace("+-", "$\\pm$")
 }
 
 pub(crate) fn wrap(text: &str) -> String {

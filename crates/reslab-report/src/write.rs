@@ -5,13 +5,22 @@ use std::path::Path;
 
 use crate::{Options, ReportError, Reproduction, Table, read_sweep, table};
 
-/// Reads the records of the sweep's folder `dir` and writes `table.md`, `table.csv`, `table.tex` and `timing.md` there,
-/// each by rename. For equal records the first three have equal bytes.
+/// Reads the records of the sweep's folder `dir` and writes its table there ([`write_table`]).
 ///
 /// # Errors
 /// There is no plan that can be read, its metric or baseline is unknown, or a file cannot be written.
 pub fn write_tables(dir: &Path) -> Result<Table, ReportError> {
     let table = table(&read_sweep(dir)?, &Options::default())?;
+    write_table(&table, dir)?;
+    Ok(table)
+}
+
+/// Writes `table.md`, `table.csv`, `table.tex` and `timing.md` into the sweep's folder `dir`, each by rename. For equal
+/// records the first three have equal bytes.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_table(table: &Table, dir: &Path) -> Result<(), ReportError> {
     let files = [
         ("table.md", table.to_markdown()),
         ("table.csv", table.to_csv()),
@@ -21,7 +30,7 @@ pub fn write_tables(dir: &Path) -> Result<Table, ReportError> {
     for (name, text) in files {
         write_atomic(&dir.join(name), text.as_bytes())?;
     }
-    Ok(table)
+    Ok(())
 }
 
 /// Writes `reproduce.md` and `reproduce.csv` into the folder `dir` of the runs that were computed anew, each by rename.

@@ -1,6 +1,7 @@
 //! One small sweep from its raw files to its p values, every number worked out by hand.
 //!
-//! Three arms, six seeds; test accuracies, and the differences to plain in points:
+//! Each run leaves four rows of steps.csv and, after 100 test images, one of evals.csv; its done.json says the same, and
+//! what it says otherwise is named. Three arms, six seeds; test accuracies, and the differences to plain in points:
 //!
 //! | seed  | plain | gated | d  | ls   | d    |
 //! |-------|-------|-------|----|------|------|
@@ -15,7 +16,7 @@
 
 mod support;
 
-use reslab_record::{Plan, Study};
+use reslab_record::{Plan, PlannedRun, Study};
 use reslab_report::{Finding, Interval, Options, Table, read_sweep, table};
 use std::fs;
 use std::path::Path;
@@ -33,10 +34,23 @@ step,epoch,loss,lr,grad_norm,images_per_s,seconds
 2,0.3,0.8,0.001,1.0,100,0.3
 ";
 
+const EVALS: &str = "step,split,weights,loss,top1,top5,images\n";
+
+/// Four steps, no validation, no telemetry.
+const CONFIG: &str = r#"
+data = { dataset = "digits", val_images = 0 }
+model = { depth = 3 }
+train = { steps = 4, eval_every = 0, telemetry_every = 0, ema_decay = 0.0 }
+"#;
+
 fn write_run(dir: &Path, arm: &str, seed: usize, test: f64, last_loss: &str) {
     fs::create_dir_all(dir).unwrap();
     fs::write(dir.join("steps.csv"), format!("{STEPS}3,0.4,{last_loss},0.001,1.0,100,0.4\n")).unwrap();
-    let outcome = if last_loss == "NaN" { r#""non_finite", "non_finite_step": 3"# } else { r#""finished""# };
+    fs::write(dir.join("layers.csv"), "step,block,branch\n").unwrap();
+    let is_finite = last_loss != "NaN";
+    let tested = if is_finite { format!("3,test,raw,0.9,{test},1.0,100\n") } else { String::new() };
+    fs::write(dir.join("evals.csv"), format!("{EVALS}{tested}")).unwrap();
+    let outcome = if is_finite { r#""finished""# } else { r#""non_finite", "non_finite_step": 3"# };
     let done = format!(
         r#"{{ "id": "{arm}-{seed}", "arm": "{arm}", "seed": {seed}, "outcome": {outcome}, "steps": 4,
         "metrics": {{ "test/top1": {test} }}, "parameters": 1234567, "num_classes": 10, "effective_drop_rate": null }}"#
@@ -46,7 +60,9 @@ fn write_run(dir: &Path, arm: &str, seed: usize, test: f64, last_loss: &str) {
 
 fn sweep(dir: &Path, study: Option<Study>) -> Table {
     let arms = [("plain", PLAIN), ("gated", GATED), ("ls", LS)];
+    let config: toml::Table = toml::from_str(CONFIG).unwrap();
     let runs = arms.iter().flat_map(|(arm, _)| (0..6).map(|seed| planned(arm, &[], seed)));
+    let runs = runs.map(|run| PlannedRun { config: config.clone(), ..run });
     let plan = Plan { study, ..plan(runs.collect()) };
     plan.write(dir).unwrap();
     for (arm, scores) in arms {
@@ -56,6 +72,28 @@ fn sweep(dir: &Path, study: Option<Study>) -> Table {
         }
     }
     table(&read_sweep(dir).unwrap(), &Options::default()).unwrap()
+}
+
+/// The raw rows are what counts: one changed digit of a loss, or one right answer more, is felt.
+#[test]
+fn a_changed_raw_row_is_felt() {
+    let dir = tempfile::tempdir().unwrap();
+    sweep(dir.path(), None);
+    let run = planned("gated", &[], 2).dir(dir.path());
+    let change = |file: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(run.join(file)).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(run.join(file), text.replace(from, to)).unwrap();
+        table(&read_sweep(dir.path()).unwrap(), &Options::default()).unwrap()
+    };
+    // (1.2 x 5 + 1.225) / 6.
+    assert_close(change("steps.csv", ",1.3,", ",1.4,").rows[1].final_loss.unwrap().mean, 7.225 / 6.0, 1e-12);
+    let named = change("evals.csv", "0.72", "0.73").notes;
+    assert!(named.iter().any(|note| note.contains("test/top1 is 0.72, which no row of evals.csv has (gated s2)")));
+    // Seed 2 differs by -3 instead of 3: sums of 3, 2, -3, 2, 4, 1 that are at least 9 away from 0. Of the 15 in all,
+    // what is turned may add up to 3 at most: nothing, 1, 2, 2, 1 + 2 twice, 3 twice: 8 of 64, and 8 on the other side.
+    let p = change("done.json", "0.72", "0.66").comparison.with_baseline[0].sign_flip.unwrap().p;
+    assert_eq!(p, 16.0 / 64.0);
 }
 
 #[track_caller]
@@ -69,6 +107,13 @@ fn from_raw_files_to_p_values() {
     let table = sweep(dir.path(), None);
     assert_eq!(table.rows.iter().map(|row| row.diverged).collect::<Vec<_>>(), [0, 0, 1]);
     assert_close(table.rows[0].final_loss.unwrap().mean, 1.2, 1e-12);
+    // Of .70, .71, .69, .72, .70, .71 the mean is 4.23 / 6; the largest gradient norm stands at step 1.
+    assert_close(table.rows[0].metrics[0].1.unwrap().mean, 0.705, 1e-12);
+    assert_eq!(table.rows[0].largest_grad_norm, Some(2.5));
+    // The files of six seeds of three arms are whole, and done.json says what evals.csv says, but for the diverged run.
+    let records: Vec<&String> =
+        table.notes.iter().filter(|note| note.contains(".csv") || note.contains("done")).collect();
+    assert_eq!(records, ["Records: done.json: test/top1 is 0.9, which no row of evals.csv has (ls s5)."]);
     let [gated, ls] = &table.comparison.with_baseline[..] else { panic!() };
 
     // Mean of 3, 2, 3, 2, 4, 1: 15 / 6 = 2.5. Squares about it: .25 + .25 + .25 + .25 + 2.25 + 2.25 = 5.5, deviation

@@ -76,7 +76,7 @@ fn markdown_rows_have_equal_numbers_of_cells_and_names_are_escaped() {
         assert!(bars.windows(2).all(|pair| pair[0] == pair[1]), "{part}");
     }
     let tex = table.to_tex();
-    assert!(tex.contains("a|b\\_\\%[init=1e-5]") && tex.contains("$\\pm$"), "{tex}");
+    assert!(tex.contains("a$|$b\\_\\%[init=1e-5]") && tex.contains("$\\pm$"), "{tex}");
 }
 
 #[test]

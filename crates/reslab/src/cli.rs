@@ -1,7 +1,8 @@
 //! The command line: every command's arguments stand in its own file.
 
 use crate::commands::{
-    bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run, strategies, sweep,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run, strategies,
+    sweep,
 };
 use clap::{Parser, Subcommand};
 
@@ -29,6 +30,9 @@ pub(crate) enum Command {
     Run(run::Arguments),
     /// Rebuild the tables from the records
     Report(report::Arguments),
+    /// The arms that two sweeps share, side by side
+    #[command(after_help = compare::HELP)]
+    Compare(compare::Arguments),
     /// Run a recorded plan anew elsewhere, and say which results agree
     #[command(after_help = reproduce::HELP)]
     Reproduce(reproduce::Arguments),

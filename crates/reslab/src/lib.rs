@@ -19,6 +19,7 @@ mod devices;
 mod environment;
 mod execution;
 mod forecast;
+mod format;
 mod matmul;
 mod outcome;
 mod planning;
@@ -34,8 +35,8 @@ pub use reslab_residual::Registry;
 use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
-    bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run as run_one, strategies,
-    sweep,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run as run_one,
+    strategies, sweep,
 };
 use std::process::ExitCode;
 
@@ -49,6 +50,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Plan(arguments) => plan::run(arguments, &registry),
         Command::Run(arguments) => run_one::run(arguments, &registry),
         Command::Report(arguments) => report::run(arguments),
+        Command::Compare(arguments) => compare::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments, &registry),
         Command::Strategies(arguments) => strategies::run(arguments, &registry),
         Command::Data(arguments) => data::run(arguments),

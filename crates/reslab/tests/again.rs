@@ -129,6 +129,8 @@ fn what_a_plan_lacks_is_listed_and_only_deleted_when_that_is_asked_for() {
     let listed = place.call(&arguments).expect(0);
     let name = gone.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(listed.out.contains(&name) && listed.out.contains("done"), "{}{}", listed.out, listed.err);
+    let head: Vec<&str> = listed.out.lines().next().expect("a line").split_whitespace().collect();
+    assert_eq!(head, ["folder", "size", "run"], "{}", listed.out);
     assert!(listed.err.contains("--prune --yes") && gone.exists(), "{}", listed.err);
     place.call(&["sweep", "tiny.toml", "--out", "out", "--yes"]).expect(2);
     let deleted = place.call(&[&arguments[..], &["--yes"]].concat()).expect(0);
@@ -142,7 +144,7 @@ fn a_plan_that_another_sweep_changes_meanwhile_fails_no_run_of_the_first() {
     let place = Place::new();
     let arguments = ["sweep", "tiny.toml", "--arm", "plain", "--jobs", "1", "--out", "out", "--set", "train.steps=600"];
     let mut command = place.command(&arguments);
-    let mut sweep = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut sweep = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     run_of(&mut sweep, &place, "out", 20);
     // The plan of other runs: none of the first sweep's is in it.
     place
@@ -154,4 +156,9 @@ fn a_plan_that_another_sweep_changes_meanwhile_fails_no_run_of_the_first() {
     let runs = std::fs::read_dir(place.at("out/tiny/runs")).expect("runs").flatten();
     let done = runs.filter(|run| run.path().join("done.json").is_file()).count();
     assert_eq!(done, 3, "two of the first sweep, one of the second: {words}");
+    // The table is of the runs that this sweep computed, and it says that the files are of others.
+    let table = String::from_utf8_lossy(&output.stdout);
+    let plain = table.lines().find(|line| line.starts_with("plain ")).expect("a row");
+    assert!(plain.contains("(n=2") && !table.contains("plain: 0 of 2"), "{table}");
+    assert!(words.contains("another sweep changed plan.toml meanwhile"), "{words}");
 }

@@ -78,6 +78,13 @@ def improvement(arm, baseline):
     return {"arm": arm, "baseline": baseline, "probability": probability, "low": low, "high": high}
 
 
+def welch(b, a):
+    """b - a: p and the 95 % interval of Welch's t test."""
+    result = stats.ttest_ind(b, a, equal_var=False)
+    low, high = result.confidence_interval(0.95)
+    return {"b": b, "a": a, "p": float(result.pvalue), "low": float(low), "high": float(high)}
+
+
 def main():
     golden = {
         "sign_flip": [
@@ -101,6 +108,12 @@ def main():
         ],
         "strata": strata([[0.71, 0.74, 0.72], [0.55, 0.61, 0.49], [0.90, 0.91, 0.95]]),
         "improvement": improvement([[0.71, 0.74, 0.70], [0.55, 0.61, 0.5]], [[0.70, 0.71, 0.69], [0.55, 0.58, 0.6]]),
+        "welch": [
+            welch([0.71, 0.74, 0.72], [0.55, 0.61, 0.49, 0.58]),
+            welch([0.71, 0.74], [0.73, 0.70, 0.69]),
+            welch([0.5, 0.5, 0.5], [0.4, 0.6, 0.45]),
+            welch([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 2.1]),
+        ],
     }
     path = Path(__file__).with_name("comparisons.json")
     path.write_text(json.dumps(golden, indent=1) + "\n")

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod compare;
 pub(crate) mod config_docs;
 pub(crate) mod data;
 pub(crate) mod doctor;

@@ -2,6 +2,7 @@
 
 use super::data::ensure;
 use super::plan::show;
+use crate::columns::columns;
 use crate::devices::{Devices, default_jobs, parse_jobs};
 use crate::forecast::forecast;
 use crate::outcome::{Exit, not_begun};
@@ -14,10 +15,11 @@ use crate::terminal::{bytes, note, say, warn};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
 use reslab_record::{Failed, Plan, PlannedRun, RunState, clear_partials, network_file_system, run_state};
+use reslab_report::{Options, read_sweep_of, table};
 use reslab_residual::Registry;
 use reslab_sweep::{
-    Estimate, Event, Job, OnFailure, Remedy, Retry, Skip, Slot, Summary, delete, execute, freeze, is_done, leftovers,
-    pending, preview,
+    Estimate, Event, Job, Leftover, OnFailure, Remedy, Retry, Skip, Slot, Summary, delete, execute, freeze, is_done,
+    leftovers, pending, preview,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -101,7 +103,23 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     }
     // ---- estimate, runs, table
     let slots = arguments.running.slots(&planned.devices, arguments.file.threads);
-    Sweep { dir: &dir, runs: &runs, slots, arguments: &arguments.running, show: &print_table }.go(registry)
+    let show = |dir: &Path| show_table(&frozen.plan, dir);
+    Sweep { dir: &dir, runs: &runs, slots, arguments: &arguments.running, show: &show }.go(registry)
+}
+
+/// The table of this sweep's own runs: another one may have changed the folder's plan since.
+fn show_table(own: &Plan, dir: &Path) -> Result<()> {
+    if Plan::read(dir).is_ok_and(|now| says_the_same(&now, own)) {
+        return print_table(dir);
+    }
+    let table = table(&read_sweep_of(own.clone(), dir), &Options::default())?;
+    say(format_args!("\n{}", table.to_text().trim_end()));
+    note(format_args!(
+        "{}: another sweep changed plan.toml meanwhile: the table above is of the runs of this one, the files in the folder are \
+         of the plan that stands there now",
+        dir.display()
+    ));
+    Ok(())
 }
 
 /// The data sets of these runs, fetched where they are not here.
@@ -179,8 +197,11 @@ fn again(failed: &Failed, remedy: Remedy) -> String {
 fn prune(planned: &Planned, dir: &Path, yes: bool) -> Result<Exit> {
     let frozen = if yes { freeze(&planned.plan, dir) } else { preview(&planned.plan, dir) }.map_err(not_begun)?;
     let leftovers = leftovers(&frozen.plan, dir)?;
-    for leftover in &leftovers {
-        say(format_args!("{}  {}  {}", leftover.path.display(), bytes(leftover.bytes), leftover.state));
+    let row = |leftover: &Leftover| {
+        vec![leftover.path.display().to_string(), bytes(leftover.bytes), leftover.state.to_string()]
+    };
+    if !leftovers.is_empty() {
+        columns(&["folder", ">size", "run"], &leftovers.iter().map(row).collect::<Vec<_>>()).iter().for_each(say);
     }
     match (leftovers.len(), yes) {
         (0, _) => note(format_args!("{}: every run's folder belongs to the plan", dir.display())),

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maps `items` by `f`. A panic in `f` is passed on.
-pub(crate) fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn map_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
     let next = AtomicUsize::new(0);
     let work = || {
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn results_stand_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..500).collect();
-        assert_eq!(super::map(&items, |x| x * x), items.iter().map(|x| x * x).collect::<Vec<_>>());
-        assert!(super::map(&[] as &[u64], |x| *x).is_empty());
+        assert_eq!(super::map_parallel(&items, |x| x * x), items.iter().map(|x| x * x).collect::<Vec<_>>());
+        assert!(super::map_parallel(&[] as &[u64], |x| *x).is_empty());
     }
 }
