@@ -9,6 +9,7 @@
 //! }
 //! ```
 
+mod board;
 mod cli;
 #[cfg(test)]
 mod code_state;

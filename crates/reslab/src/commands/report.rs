@@ -1,5 +1,6 @@
 //! `reslab report DIR`: the tables and plots, rebuilt from the records.
 
+use crate::board::Board;
 use crate::outcome::{Exit, Usage};
 use crate::tables::draw_plots;
 use crate::terminal::{note, say};
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     /// Compare with this arm [default: the plan's]
     #[arg(long)]
     baseline: Option<String>,
+    /// Write event files for TensorBoard too
+    #[arg(long)]
+    tensorboard: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
         note(format_args!("wrote the tables of {}", arguments.dir.display()));
         draw_plots(&arguments.dir, &sweep, &table)?;
     }
+    Board::new(&arguments.dir, arguments.tensorboard).write()?;
     Ok(Exit::Done)
 }
 
