@@ -8,6 +8,7 @@ use crate::proto::{
     AnyValue, Dim, Experiment, Figure, HParamInfo, HParams, HParamsData, Kind, ListValue, Metadata, MetricInfo,
     MetricName, PluginData, SessionEnd, SessionStart, Shape, Tensor, Value,
 };
+use crate::run::name;
 
 /// The group of final metrics, as `done.json` has them: `final/test/top1`. The last point of `test/top1` need not be
 /// what a run reports (`train.report = "best_val"`).
@@ -40,9 +41,10 @@ pub(crate) fn experiment(plan: &Plan) -> Value {
     plugin_value("_hparams_/experiment", HParamsData::Experiment(data))
 }
 
-/// The values of one run. A run is a group of its own, so that TensorBoard takes no mean that is not the table's.
+/// The values of one run. A run is a group of its own, by the name of its folder: so TensorBoard takes no mean that is not the
+/// table's, and puts no runs of several sweeps together.
 pub(crate) fn start(run: &PlannedRun) -> Value {
-    let data = SessionStart { hparams: hparams(run), group_name: format!("{}-s{}", run.arm, run.seed) };
+    let data = SessionStart { hparams: hparams(run), group_name: name(run).to_owned() };
     plugin_value("_hparams_/session_start_info", HParamsData::Start(data))
 }
 

@@ -33,6 +33,11 @@ pub(crate) fn bytes(sweep: &Path, run: &PlannedRun) -> Option<Vec<u8>> {
     Some(file)
 }
 
+/// The name of a run's folder.
+pub(crate) fn name(run: &PlannedRun) -> &str {
+    Path::new(&run.folder).file_name().and_then(|name| name.to_str()).unwrap_or(&run.id)
+}
+
 /// A run at its end.
 enum Ended {
     Done(Done),

@@ -49,8 +49,7 @@ fn write_experiment(sweep: &Path, plan: &Plan) -> Result<(), EventError> {
 }
 
 fn folder(sweep: &Path, run: &PlannedRun) -> PathBuf {
-    let name = Path::new(&run.folder).file_name().map_or_else(|| run.id.clone().into(), |name| name.to_owned());
-    sweep.join(FOLDER).join(name)
+    sweep.join(FOLDER).join(run::name(run))
 }
 
 /// Makes the file in `folder` have these bytes. One that has them is left alone. Where it has their beginning the rest is

@@ -1,6 +1,6 @@
 //! Event files for TensorBoard, beside the tables, where they are asked for. They are made from the records alone.
 
-use crate::terminal::note;
+use crate::terminal::{note, warn};
 use crate::watch::Watch;
 use anyhow::Result;
 use reslab_record::{Plan, PlannedRun, Progress};
@@ -40,6 +40,13 @@ impl<'a> Board<'a> {
         let (folder, dir) = (self.dir.join(FOLDER), self.dir.display());
         note(format_args!("wrote event files of {runs} runs in {}; tensorboard --logdir {dir}", folder.display()));
         Ok(())
+    }
+
+    /// The same where the runs matter more: what can't be written is told.
+    pub(crate) fn write_if_possible(&self) {
+        if let Err(error) = self.write() {
+            warn(format_args!("the event files could not be written: {error:#}"));
+        }
     }
 
     /// A run that goes on has said something: its file follows at evaluations and checkpoints.

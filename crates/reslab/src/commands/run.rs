@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let exit = tell(&ran, run, &dir, &mut watch);
     refresh_tables(&dir, &watch);
     watch.close();
-    board.write()?;
+    board.write_if_possible();
     show_result(&site.dir)?;
     Ok(exit)
 }

@@ -256,9 +256,9 @@ impl Sweep<'_> {
             note(format_args!("estimate: {estimate}"));
         }
         let mut board = Board::new(self.dir, self.arguments.tensorboard);
-        board.write()?;
+        board.write_if_possible();
         let summary = self.execute(&todo, estimate.as_ref(), &mut board);
-        board.write()?;
+        board.write_if_possible();
         self.finish(&summary, estimate.as_ref())
     }
 
