@@ -2,6 +2,7 @@
 
 use crate::commands::{
     bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run, strategies, sweep,
+    watch,
 };
 use clap::{Parser, Subcommand};
 
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Run(run::Arguments),
     /// Rebuild the tables from the records
     Report(report::Arguments),
+    /// Show a running sweep live: runs, losses, spikes, devices, time left; reads only
+    Watch(watch::Arguments),
     /// Run a recorded plan anew elsewhere, and say which results agree
     #[command(after_help = reproduce::HELP)]
     Reproduce(reproduce::Arguments),

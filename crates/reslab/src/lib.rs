@@ -21,6 +21,7 @@ mod environment;
 mod execution;
 mod forecast;
 mod matmul;
+mod monitor;
 mod outcome;
 mod planning;
 mod probing;
@@ -36,7 +37,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
     bench, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run as run_one, strategies,
-    sweep,
+    sweep, watch as watch_sweep,
 };
 use std::process::ExitCode;
 
@@ -50,6 +51,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Plan(arguments) => plan::run(arguments, &registry),
         Command::Run(arguments) => run_one::run(arguments, &registry),
         Command::Report(arguments) => report::run(arguments),
+        Command::Watch(arguments) => watch_sweep::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments, &registry),
         Command::Strategies(arguments) => strategies::run(arguments, &registry),
         Command::Data(arguments) => data::run(arguments),

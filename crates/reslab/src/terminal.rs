@@ -57,11 +57,20 @@ pub(crate) fn draws_bars() -> bool {
     std::io::stderr().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Whether a whole screen can be drawn: a person watches standard output.
+pub(crate) fn draws_screens() -> bool {
+    std::io::stdout().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
 /// A result, to standard output. A reader that went away (`| head`) is no error.
 pub(crate) fn say(text: impl Display) {
+    is_said(text);
+}
+
+/// The same; whether there is somebody who reads it.
+pub(crate) fn is_said(text: impl Display) -> bool {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}");
-    let _ = out.flush();
+    writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
 }
 
 /// What happens, to standard error: results alone stay on standard output.
