@@ -94,6 +94,9 @@ impl<R: Row> Tail<R> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             if self.offset == 0 {
                 self.header = record(line);
+                if self.header.get(0) != R::HEADER.first().copied() {
+                    return self.end_at_damage("no header of such a file", grown);
+                }
             } else {
                 match record(line).deserialize(Some(&self.header)) {
                     Ok(row) => grown.rows.push(row),
@@ -200,11 +203,16 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_damage_and_is_not_read_for_ever() {
+    fn a_line_without_end_or_a_wrong_header_is_damage_and_is_not_read_for_ever() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("evals.csv"), vec![0; 3 * MOST as usize]).unwrap();
-        let grown = Tail::<EvalRow>::new(dir.path()).read();
-        assert!(grown.problem.is_some_and(|p| p.contains("a line without end")) && !grown.more);
+        let found = |bytes: &[u8]| {
+            fs::write(dir.path().join("evals.csv"), bytes).unwrap();
+            let grown = Tail::<EvalRow>::new(dir.path()).read();
+            assert!(grown.rows.is_empty() && !grown.more);
+            grown.problem.unwrap()
+        };
+        assert!(found(&vec![0; 3 * MOST as usize]).contains("a line without end"));
+        assert!(found(b"\xff\xfe\0rubbish\n").contains("no header"));
     }
 
     #[test]

@@ -210,7 +210,8 @@ fn on_a_terminal_keys_quit_it_and_the_terminal_is_given_back_while_the_sweep_goe
         let (code, text) = screen.end();
         assert_eq!(code, want, "{keys:?}: {text}");
         assert!(text.contains(enter) && text.rfind(leave) > text.rfind(enter), "{keys:?}: {text:?}");
-        for part in ["Does the program work?", "plain-s0", "running"] {
+        // Blanks are not drawn.
+        for part in ["program", "work?", "plain-s0", "running"] {
             assert!(text.contains(part), "no {part:?}: {text:?}");
         }
     }
