@@ -91,23 +91,34 @@ impl<R: Row> Tail<R> {
     }
 
     fn take(&mut self, bytes: &[u8], grown: &mut Grown<R>) {
-        for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if end == 0 && bytes.len() as u64 == MOST {
+            return self.end_at_damage("a line without end", grown);
+        }
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(&bytes[..end]);
+        let mut record = csv::StringRecord::new();
+        let (start, mut from) = (self.offset, 0);
+        loop {
+            match reader.read_record(&mut record) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(e) => return self.end_at_damage(&e.to_string(), grown),
+            }
             if self.offset == 0 {
-                self.header = record(line);
-                if self.header.get(0) != R::HEADER.first().copied() {
+                if record.get(0) != R::HEADER.first().copied() {
                     return self.end_at_damage("no header of such a file", grown);
                 }
+                self.header = record.clone();
             } else {
-                match record(line).deserialize(Some(&self.header)) {
+                match record.deserialize(Some(&self.header)) {
                     Ok(row) => grown.rows.push(row),
                     Err(e) => return self.end_at_damage(&e.to_string(), grown),
                 }
             }
-            self.offset += line.len() as u64;
-            self.last = line.to_vec();
-        }
-        if bytes.len() as u64 == MOST && !bytes.contains(&b'\n') {
-            self.end_at_damage("a line without end", grown);
+            let to = reader.position().byte() as usize;
+            self.last.clear();
+            self.last.extend(&bytes[from..to]);
+            (self.offset, from) = (start + to as u64, to);
         }
     }
 
@@ -116,15 +127,6 @@ impl<R: Row> Tail<R> {
         grown.problem = Some(format!("{}: damaged behind byte {}: {what}", R::FILE, self.offset));
         grown.more = false;
     }
-}
-
-/// The fields of one line; no field of a record holds a line feed.
-fn record(line: &[u8]) -> csv::StringRecord {
-    let mut record = csv::StringRecord::new();
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(line);
-    // What is no text has no fields, and so is no row.
-    let _ = reader.read_record(&mut record);
-    record
 }
 
 #[cfg(test)]
@@ -190,7 +192,7 @@ mod tests {
         EvalWriter::open(dir.path()).unwrap().append(&eval(0, 1.0)).unwrap();
         let path = dir.path().join("evals.csv");
         let whole = fs::read_to_string(&path).unwrap();
-        for wrong in ["1,rubbish\n", "\n", "\u{0}\n", "1,val,raw,1.0,0.5\n"] {
+        for wrong in ["1,rubbish\n", "\u{0}\n", "1,val,raw,1.0,0.5\n", "\"1,val\n"] {
             fs::write(&path, format!("{whole}{wrong}2,val,raw,1.0,0.5,1.0,9\n")).unwrap();
             let mut tail = Tail::<EvalRow>::new(dir.path());
             let grown = tail.read();
@@ -212,7 +214,8 @@ mod tests {
             grown.problem.unwrap()
         };
         assert!(found(&vec![0; 3 * MOST as usize]).contains("a line without end"));
-        assert!(found(b"\xff\xfe\0rubbish\n").contains("no header"));
+        assert!(found(b"loss,step\n1,2\n").contains("no header"));
+        assert!(found(b"\xff\xfe\0rubbish\n").contains("damaged"), "no text");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A sweep that goes on elsewhere, as its folder shows it. Records are only read, each row once.
 
+mod cells;
 mod clock;
 mod plain;
 mod run;
