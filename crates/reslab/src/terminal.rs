@@ -58,17 +58,29 @@ pub(crate) fn draws_bars() -> bool {
     std::io::stderr().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Whether a whole screen can be drawn: a person watches standard output.
+pub(crate) fn draws_screens() -> bool {
+    std::io::stdout().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
 /// Why a result did not reach standard output.
 static UNSAID: OnceLock<String> = OnceLock::new();
 
 /// A result, to standard output. A reader that went away (`| head`) is no error; all else is told by [`unsaid`].
 pub(crate) fn say(text: impl Display) {
+    is_said(text);
+}
+
+/// The same; whether there is somebody who reads it.
+pub(crate) fn is_said(text: impl Display) -> bool {
     let mut out = std::io::stdout().lock();
-    if let Err(e) = writeln!(out, "{text}").and_then(|()| out.flush())
+    let said = writeln!(out, "{text}").and_then(|()| out.flush());
+    if let Err(e) = &said
         && e.kind() != ErrorKind::BrokenPipe
     {
         UNSAID.get_or_init(|| e.to_string());
     }
+    said.is_ok()
 }
 
 /// Why results did not reach standard output, where they did not: its disk is full, or it is closed.

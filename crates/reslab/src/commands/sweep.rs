@@ -2,6 +2,7 @@
 
 use super::data::ensure;
 use super::plan::show;
+use crate::board::Board;
 use crate::columns::columns;
 use crate::devices::{Devices, default_jobs, parse_jobs};
 use crate::forecast::forecast;
@@ -61,6 +62,9 @@ pub(crate) struct Running {
     /// Start only runs that failed, whatever the reason
     #[arg(long)]
     retry_failed: bool,
+    /// Write event files for TensorBoard too, while runs go on and at their end: `tensorboard --logdir results`
+    #[arg(long)]
+    pub(crate) tensorboard: bool,
     /// How often a run that was killed, hung, or met an I/O error is started again from its checkpoint
     #[arg(long, value_name = "N", default_value_t = 2)]
     retries: u32,
@@ -85,6 +89,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
         return prune(&planned, &dir, arguments.yes);
     }
     if let Some(exit) = all_done(&plan, &runs, &dir)? {
+        Board::new(&dir, arguments.running.tensorboard).write()?;
         return Ok(exit);
     }
     // ---- the data, before anything is written
@@ -264,11 +269,14 @@ impl Sweep<'_> {
         if let Some(estimate) = &estimate {
             note(format_args!("estimate: {estimate}"));
         }
-        let summary = self.execute(&todo, estimate.as_ref());
+        let mut board = Board::new(self.dir, self.arguments.tensorboard);
+        board.write_if_possible();
+        let summary = self.execute(&todo, estimate.as_ref(), &mut board);
+        board.write_if_possible();
         self.finish(&summary, estimate.as_ref())
     }
 
-    fn execute(&self, todo: &[PlannedRun], estimate: Option<&Estimate>) -> Summary {
+    fn execute(&self, todo: &[PlannedRun], estimate: Option<&Estimate>, board: &mut Board) -> Summary {
         let job = Job {
             sweep: self.dir,
             runs: self.runs,
@@ -287,23 +295,28 @@ impl Sweep<'_> {
         let elsewhere = self.runs.iter().filter(is_elsewhere).map(|run| (run.id.clone(), label(run), 1.0));
         let mut watch = Watch::new(elsewhere.chain(planned));
         let start = |run: &PlannedRun, slot: &Slot| run_command(self.dir, run, &slot.device, &self.arguments.data);
-        let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch), &STOP);
+        let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch, board), &STOP);
         watch.close();
         summary
     }
 
-    fn hear(&self, event: &Event, watch: &mut Watch) {
+    fn hear(&self, event: &Event, watch: &mut Watch, board: &mut Board) {
         match event {
             Event::Started { run, device } => watch.started(&run.id, device),
-            Event::Progress { run, progress } => watch.progress(&run.id, progress),
+            Event::Progress { run, progress } => {
+                watch.progress(&run.id, progress);
+                board.progress(run, progress, watch);
+            }
             Event::Finished { run, outcome } => {
                 watch.ended(&run.id, &Ending::Done(*outcome));
                 refresh_tables(self.dir, watch);
+                board.ended(run, watch);
             }
             Event::Failed { run, failed, log } => {
                 let first = failed.message.lines().next().unwrap_or_default();
                 watch.ended(&run.id, &Ending::Failed(format!("{}: {first}; see {}", failed.class, log.display())));
                 refresh_tables(self.dir, watch);
+                board.ended(run, watch);
             }
             Event::Again { run, failed, remedy } => watch.again(&run.id, &again(failed, *remedy)),
             Event::Interrupted { run } => watch.ended(&run.id, &Ending::Stopped),
