@@ -10,10 +10,25 @@ use crate::table::Table;
 
 /// A part of the table: a title, a header and rows of cells. The first column is left-aligned, the others right.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Section {
-    pub(crate) title: String,
-    pub(crate) header: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
+pub struct Section {
+    /// What it is headed.
+    pub title: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// The cells of each row, as many as the header has.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// The parts that do not depend on time, in the order of reading.
+    pub fn sections(&self) -> Vec<Section> {
+        sections(self)
+    }
+
+    /// Images per second and memory.
+    pub fn timing(&self) -> Section {
+        timing(self)
+    }
 }
 
 impl Section {

@@ -62,8 +62,8 @@ impl Table {
         text
     }
 
-    /// What the choice was made from.
-    fn grid_lines(&self) -> Vec<String> {
+    /// What the choice was made from; nothing where the sweep does not select.
+    pub fn grid_lines(&self) -> Vec<String> {
         let Some(selection) = &self.selection else { return Vec::new() };
         let best = if selection.metric.is_loss() { "lowest" } else { "highest" };
         let mut lines = vec![format!(

@@ -12,6 +12,15 @@ use crate::{Options, ReportError, Reproduction, Table, read_sweep, table};
 /// There is no plan that can be read, its metric or baseline is unknown, or a file cannot be written.
 pub fn write_tables(dir: &Path) -> Result<Table, ReportError> {
     let table = table(&read_sweep(dir)?, &Options::default())?;
+    write_table(dir, &table)?;
+    Ok(table)
+}
+
+/// Writes the files of a table that is made already, as [`write_tables`] does.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_table(dir: &Path, table: &Table) -> Result<(), ReportError> {
     let files = [
         ("table.md", table.to_markdown()),
         ("table.csv", table.to_csv()),
@@ -21,7 +30,7 @@ pub fn write_tables(dir: &Path) -> Result<Table, ReportError> {
     for (name, text) in files {
         write_atomic(&dir.join(name), text.as_bytes())?;
     }
-    Ok(table)
+    Ok(())
 }
 
 /// Writes `reproduce.md` and `reproduce.csv` into the folder `dir` of the runs that were computed anew, each by rename.

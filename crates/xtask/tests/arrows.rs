@@ -34,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("reslab-sweep", &["reslab-record", "reslab-config"]),
     ("reslab-plot", &["reslab-report", "reslab-record"]),
+    ("reslab-page", &["reslab-plot", "reslab-report", "reslab-record"]),
     ("xtask", &["reslab-fetch"]),
     // L4
     (
@@ -41,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "reslab-train",
             "reslab-sweep",
+            "reslab-page",
             "reslab-plot",
             "reslab-report",
             "reslab-model",

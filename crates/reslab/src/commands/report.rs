@@ -1,7 +1,7 @@
-//! `reslab report DIR`: the tables and plots, rebuilt from the records.
+//! `reslab report DIR`: the tables, plots and page, rebuilt from the records.
 
 use crate::outcome::{Exit, Usage};
-use crate::tables::draw_plots;
+use crate::tables::draw;
 use crate::terminal::{note, say};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     if options == Options::default() {
         write_tables(&arguments.dir)?;
         note(format_args!("wrote the tables of {}", arguments.dir.display()));
-        draw_plots(&arguments.dir, &sweep, &table)?;
+        draw(&arguments.dir, &sweep, &table)?;
     }
     Ok(Exit::Done)
 }

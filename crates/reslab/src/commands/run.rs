@@ -6,7 +6,7 @@ use crate::outcome::{Exit, Usage};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
-use crate::tables::{refresh_tables, settle_if_possible};
+use crate::tables::{Current, settle_if_possible};
 use crate::terminal::{note, say};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let site = Site { device, dir: run.dir(&dir), sources };
     let ran = execute(run, &site, registry, &mut |event| watch.progress(&run.id, event))?;
     let exit = tell(&ran, run, &dir, &mut watch);
-    refresh_tables(&dir, &watch);
+    Current::default().refresh(&dir, &watch);
     watch.close();
     show_result(&site.dir)?;
     Ok(exit)

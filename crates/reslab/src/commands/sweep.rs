@@ -9,7 +9,7 @@ use crate::planning::{FileOptions, Fit, Planned, Selection};
 use crate::probing::{run_command, slots};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
-use crate::tables::{print_table, refresh_tables, settle_if_possible, settle_tables};
+use crate::tables::{Current, print_table, settle_if_possible, settle_tables};
 use crate::terminal::{bytes, note, say, warn};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
@@ -272,24 +272,25 @@ impl Sweep<'_> {
         let is_elsewhere = |run: &&PlannedRun| matches!(run_state(&run.dir(self.dir)), Ok(RunState::Running));
         let elsewhere = self.runs.iter().filter(is_elsewhere).map(|run| (run.id.clone(), label(run), 1.0));
         let mut watch = Watch::new(elsewhere.chain(planned));
+        let current = Current::default();
         let start = |run: &PlannedRun, slot: &Slot| run_command(self.dir, run, &slot.device, &self.arguments.data);
-        let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch), &STOP);
+        let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch, &current), &STOP);
         watch.close();
         summary
     }
 
-    fn hear(&self, event: &Event, watch: &mut Watch) {
+    fn hear(&self, event: &Event, watch: &mut Watch, current: &Current) {
         match event {
             Event::Started { run, device } => watch.started(&run.id, device),
             Event::Progress { run, progress } => watch.progress(&run.id, progress),
             Event::Finished { run, outcome } => {
                 watch.ended(&run.id, &Ending::Done(*outcome));
-                refresh_tables(self.dir, watch);
+                current.refresh(self.dir, watch);
             }
             Event::Failed { run, failed, log } => {
                 let first = failed.message.lines().next().unwrap_or_default();
                 watch.ended(&run.id, &Ending::Failed(format!("{}: {first}; see {}", failed.class, log.display())));
-                refresh_tables(self.dir, watch);
+                current.refresh(self.dir, watch);
             }
             Event::Again { run, failed, remedy } => watch.again(&run.id, &again(failed, *remedy)),
             Event::Interrupted { run } => watch.ended(&run.id, &Ending::Stopped),
