@@ -2,7 +2,7 @@
 
 use reslab_plot::SMOOTH_STEPS;
 use reslab_record::{Outcome, widen};
-use reslab_report::Sweep;
+use reslab_report::{Sweep, Table};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,13 +11,15 @@ use crate::records::{Curve, Records};
 /// All that the script draws. Runs of one sweep often share a curve (that of the learning rate): each stands here once.
 #[derive(Serialize)]
 pub(crate) struct Curves {
-    arms: Vec<String>,
+    arms: Vec<Arm>,
     /// As text: a script's numbers have 53 bits.
     seeds: Vec<String>,
     figures: Vec<Figure>,
     series: Vec<Series>,
     runs: Vec<Run>,
     thinned: bool,
+    /// Steps of a mean.
+    mean_of: f64,
 }
 
 /// A figure that can be chosen.
@@ -27,8 +29,18 @@ struct Figure {
     name: &'static str,
     unit: &'static str,
     log: bool,
-    /// Whether there is a mean of several steps beside it.
-    smooth: Option<f64>,
+    /// The key of its mean of several steps, where there is one.
+    mean: Option<&'static str>,
+}
+
+/// An arm at one point of the grid, and how its curves look.
+#[derive(Serialize)]
+pub(crate) struct Arm {
+    pub name: String,
+    /// Place of its colour among [`reslab_plot::line_colours`].
+    pub line: usize,
+    /// Which of the four dashes.
+    pub dash: usize,
 }
 
 /// A curve: the first step and the distances from each to the next; the figures, null where one is not finite.
@@ -50,28 +62,33 @@ struct Run {
     end: Option<u64>,
 }
 
+/// Looks of lines in page.css.
+const LINES: usize = 7;
+const DASHES: usize = 4;
+
 /// A curve of a run, by the key of its figure.
 type Pick = (&'static str, fn(&Records) -> &Curve, f64);
 
 const FIGURES: [Figure; 4] = [
-    Figure { key: "loss", name: "Training loss", unit: "nats", log: false, smooth: Some(SMOOTH_STEPS) },
-    Figure { key: "accuracy", name: "Validation accuracy", unit: "%", log: false, smooth: None },
-    Figure { key: "grad_norm", name: "Gradient norm", unit: "", log: true, smooth: None },
-    Figure { key: "lr", name: "Learning rate", unit: "", log: false, smooth: None },
+    Figure { key: "loss", name: "Training loss", unit: "nats", log: false, mean: Some("loss_mean") },
+    Figure { key: "accuracy", name: "Validation accuracy", unit: "%", log: false, mean: None },
+    Figure { key: "grad_norm", name: "Gradient norm", unit: "", log: true, mean: Some("grad_norm_mean") },
+    Figure { key: "lr", name: "Learning rate", unit: "", log: false, mean: None },
 ];
 
-const CURVES: [Pick; 5] = [
+const CURVES: [Pick; 6] = [
     ("loss", |records| &records.loss, 1.0),
-    ("smooth", |records| &records.smooth, 1.0),
+    ("loss_mean", |records| &records.loss_mean, 1.0),
     ("accuracy", |records| &records.accuracy, 100.0),
     ("grad_norm", |records| &records.grad_norm, 1.0),
+    ("grad_norm_mean", |records| &records.grad_norm_mean, 1.0),
     ("lr", |records| &records.lr, 1.0),
 ];
 
 impl Curves {
-    pub fn new(sweep: &Sweep, records: &[Records]) -> Self {
+    pub fn new(sweep: &Sweep, table: &Table, records: &[Records]) -> Self {
         let mut known = Known::default();
-        let arms = arms(sweep);
+        let arms = arms(table);
         let runs = sweep.runs.iter().zip(records).map(|(run, records)| {
             let curves = CURVES.iter().filter_map(|(key, curve, factor)| {
                 let curve = curve(records);
@@ -84,7 +101,7 @@ impl Curves {
                 Outcome::NonFinite { step } => Some(step),
                 Outcome::Finished => None,
             });
-            let arm = arms.iter().position(|arm| *arm == run.planned.arm).unwrap_or(0);
+            let arm = arms.iter().position(|arm| arm.name == run.planned.arm).unwrap_or(0);
             Run { arm, seed: run.planned.seed.to_string(), curves: curves.collect(), spikes: firsts.into(), end }
         });
         let runs: Vec<Run> = runs.collect();
@@ -93,7 +110,7 @@ impl Curves {
         let seeds: BTreeSet<u64> = sweep.runs.iter().map(|run| run.planned.seed).collect();
         let seeds = seeds.iter().map(u64::to_string).collect();
         let thinned = records.iter().any(|records| records.is_thinned);
-        Self { arms, seeds, figures, series: known.series, runs, thinned }
+        Self { arms, seeds, figures, series: known.series, runs, thinned, mean_of: SMOOTH_STEPS }
     }
 
     /// Whether there is anything to draw.
@@ -108,15 +125,35 @@ impl Curves {
     }
 }
 
-/// The arms with their points, each once, in plan order: their places give them colour and dash.
-pub(crate) fn arms(sweep: &Sweep) -> Vec<String> {
-    let mut arms: Vec<String> = Vec::new();
-    for run in &sweep.runs {
-        if arms.last() != Some(&run.planned.arm) && !arms.contains(&run.planned.arm) {
-            arms.push(run.planned.arm.clone());
-        }
-    }
-    arms
+/// The rows of the table as arms with a look. Where every arm has several points, an arm has its colour and a point its
+/// dashes; else colours come first.
+pub(crate) fn arms(table: &Table) -> Vec<Arm> {
+    let mut bases: Vec<&str> = Vec::new();
+    let mut points: Vec<String> = Vec::new();
+    let places: Vec<(usize, usize)> = table
+        .rows
+        .iter()
+        .map(|row| {
+            let labels: Vec<String> = row.point.iter().map(|axis| format!("{}={}", axis.key, axis.value)).collect();
+            (place(&mut bases, row.base.as_str()), place(&mut points, labels.join(",")))
+        })
+        .collect();
+    let look = |index: usize, (base, point): (usize, usize)| {
+        if points.len() > 1 { (base, point) } else { (index, index / LINES) }
+    };
+    let arms = table.rows.iter().zip(places).enumerate().map(|(index, (row, at))| {
+        let (line, dash) = look(index, at);
+        Arm { name: row.arm.clone(), line: line % LINES, dash: dash % DASHES }
+    });
+    arms.collect()
+}
+
+/// Where `what` stands in the list, at whose end it is put if it does not.
+fn place<T: PartialEq>(list: &mut Vec<T>, what: T) -> usize {
+    list.iter().position(|known| *known == what).unwrap_or_else(|| {
+        list.push(what);
+        list.len() - 1
+    })
 }
 
 impl Series {

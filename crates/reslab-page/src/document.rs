@@ -7,7 +7,7 @@ use reslab_report::{Status, Sweep, Table};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
-use crate::curves::{Curves, arms};
+use crate::curves::{Arm, Curves, arms};
 use crate::records::{self, Records};
 use crate::{figures, reproduce, runs, tables};
 
@@ -23,8 +23,8 @@ const SCRIPT: &str = concat!(
 /// The page of the sweep in folder `dir`, of which `sweep`, `table` and `plots` were made. Equal records give equal bytes.
 pub fn page(dir: &Path, sweep: &Sweep, table: &Table, plots: &Plots) -> String {
     let records = records::read(dir, sweep);
-    let arms = arms(sweep);
-    let curves = Curves::new(sweep, &records);
+    let arms = arms(table);
+    let curves = Curves::new(sweep, table, &records);
     let plan = &sweep.plan;
     let question = plan.question.split_whitespace().collect::<Vec<_>>().join(" ");
     let question = if question.is_empty() { plan.name.clone() } else { question };
@@ -51,7 +51,7 @@ pub fn page(dir: &Path, sweep: &Sweep, table: &Table, plots: &Plots) -> String {
                 a.skip href="#answer" { "Skip to the answer" }
                 (head(sweep, &question))
                 (navigation(&parts))
-                main tabindex="-1" { (parts.all(table)) }
+                main tabindex="-1" { (parts.all()) }
                 footer { p { "Written by reslab from the records of this sweep. One file; it asks for nothing from elsewhere." } }
                 script type="application/json" id="data" { (PreEscaped(curves.to_json())) }
                 script { (PreEscaped(SCRIPT)) }
@@ -69,17 +69,18 @@ fn policy() -> String {
     )
 }
 
-/// The colours of lines, as in the plots; black, which is not seen on a dark page, is white there.
+/// The colours of lines, as in the plots; those that are not seen well on a dark page are lighter there.
 fn colours() -> String {
-    let line = |(index, colour): (usize, &String)| format!("--line{index}:{colour};");
+    const DARK: [(&str, &str); 3] = [("#000000", "#f2f2f2"), ("#0072b2", "#3b93d3"), ("#56b4e9", "#8fd0f7")];
     let light = line_colours();
-    let dark: Vec<String> =
-        light.iter().map(|colour| if colour == "#000000" { "#f2f2f2".to_owned() } else { colour.clone() }).collect();
-    let list = |colours: &[String]| colours.iter().enumerate().map(line).collect::<String>();
-    let strokes: String = (0..light.len())
-        .map(|index| format!(".line{index}{{stroke:var(--line{index});color:var(--line{index})}}"))
-        .collect();
-    format!(":root{{{}}}@media(prefers-color-scheme:dark){{:root{{{}}}}}{strokes}", list(&light), list(&dark))
+    let dark = light.iter().map(|colour| DARK.iter().find(|(from, _)| from == colour).map_or(&**colour, |(_, to)| *to));
+    let (mut colours, mut dark_colours, mut classes) = (String::new(), String::new(), String::new());
+    for (index, (light, dark)) in light.iter().zip(dark).enumerate() {
+        colours += &format!("--line{index}:{light};");
+        dark_colours += &format!("--line{index}:{dark};");
+        classes += &format!(".line{index}{{stroke:var(--line{index});color:var(--line{index})}}");
+    }
+    format!(":root{{{colours}}}@media(prefers-color-scheme:dark){{:root{{{dark_colours}}}}}{classes}\n")
 }
 
 struct Parts {
@@ -92,9 +93,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn all(&self, table: &Table) -> Markup {
+    fn all(&self) -> Markup {
         html! {
-            section #answer { h2 { "What was found" } (self.answer) (about(table)) }
+            section #answer { h2 { "What was found" } (self.answer) }
             section #results { h2 { "Results" } (self.results) }
             section #curves { h2 { "Curves" } (self.curves) }
             @if let Some(plots) = &self.plots { section #plots { h2 { "Inside the network" } (plots) } }
@@ -106,7 +107,7 @@ impl Parts {
 
 fn navigation(parts: &Parts) -> Markup {
     let all = [
-        ("answer", "Found"),
+        ("answer", "Answer"),
         ("results", "Results"),
         ("curves", "Curves"),
         ("plots", "Network"),
@@ -134,7 +135,7 @@ fn head(sweep: &Sweep, question: &str) -> Markup {
             p.eyebrow { "reslab sweep " b { (plan.name) } @if let Some(profile) = &plan.profile { ", profile " (profile) } }
             h1 { (question) }
             @if done == all {
-                p.status.complete { "All " (all) " runs have their result." }
+                p.status { (all) " runs, and all have their result." }
             } @else {
                 div.status.partial {
                     p {
@@ -163,6 +164,7 @@ fn answer(table: &Table, plots: &Plots) -> Markup {
             }
         }
         @if let Some(differences) = figures::differences(plots) { (differences) }
+        (about(table))
     }
 }
 
@@ -170,12 +172,14 @@ fn answer(table: &Table, plots: &Plots) -> Markup {
 fn about(table: &Table) -> Markup {
     let lines = table.heading.lines.iter().filter(|(word, _)| *word != "Question");
     html! {
-        h3 { "What was run" }
-        dl.facts.wide { @for (word, what) in lines { div { dt { (word) } dd { (what) } } } }
+        div.card {
+            h3 { "What was run" }
+            dl.facts { @for (word, what) in lines { div { dt { (word) } dd { (what) } } } }
+        }
     }
 }
 
-fn results(table: &Table, arms: &[String]) -> Markup {
+fn results(table: &Table, arms: &[Arm]) -> Markup {
     html! {
         p.soft { "A column's name sorts by it." }
         @for section in table.sections() { (tables::section(&section, arms)) }
@@ -195,7 +199,7 @@ fn curves_part(curves: &Curves) -> Markup {
     }
 }
 
-fn runs_part(sweep: &Sweep, table: &Table, records: &[Records], arms: &[String]) -> Markup {
+fn runs_part(sweep: &Sweep, table: &Table, records: &[Records], arms: &[Arm]) -> Markup {
     html! {
         (runs::overview(sweep, table, arms))
         p.buttons { button.unfold type="button" hidden aria-pressed="false" { "Open all runs" } }

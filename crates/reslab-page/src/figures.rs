@@ -31,7 +31,7 @@ fn figure(plot: &Plot) -> Markup {
     html! {
         figure.plot id={ "plot-" (plot.name) } {
             div.scroll tabindex="0" role="region" aria-label=(plot.title) { (PreEscaped(&plot.svg)) }
-            figcaption { b { (plot.title) ". " } (caption(plot.name)) }
+            figcaption { (caption(plot.name)) }
         }
     }
 }
@@ -40,7 +40,7 @@ fn figure(plot: &Plot) -> Markup {
 fn caption(name: &str) -> &'static str {
     match name {
         "differences" => {
-            "Dots right of the line are above the baseline, seed by seed. An interval that leaves out zero is no finding: the \
+            "Points right of the line are above the baseline. An interval that leaves out zero is no finding: the \
              tests decide."
         }
         "learning_rate" => {

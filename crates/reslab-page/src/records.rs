@@ -25,8 +25,10 @@ pub(crate) type Curve = Vec<(u64, f64)>;
 pub(crate) struct Records {
     pub loss: Curve,
     /// The loss as the mean of 20 steps.
-    pub smooth: Curve,
+    pub loss_mean: Curve,
     pub grad_norm: Curve,
+    /// The gradient norm as the mean of 20 steps.
+    pub grad_norm_mean: Curve,
     pub lr: Curve,
     /// On the validation split, from 0 to 1.
     pub accuracy: Curve,
@@ -114,15 +116,19 @@ impl Records {
                 |episodes: &[Episode]| episodes.iter().filter_map(|e| SpikeEpisode::new(e, &steps)).collect();
             self.spikes = [by_steps(&finished.spike_episodes), by_steps(&finished.grad_spike_episodes)];
         }
-        let all: Vec<(f64, f64)> = steps.iter().map(|row| (row.step as f64, row.loss)).collect();
         let mut thin = |curve: Curve| {
             let few = decimate(&curve, buckets);
             self.is_thinned |= few.len() < curve.len();
             few
         };
         let figure = |figure: fn(&Step) -> f64| steps.iter().map(|row| (row.step, figure(row))).collect();
+        let mean = |figure: fn(&Step) -> f64| {
+            let points: Vec<(f64, f64)> = steps.iter().map(|row| (row.step as f64, figure(row))).collect();
+            smooth(&points, SMOOTH_STEPS).into_iter().map(|(x, y)| (x as u64, y)).collect()
+        };
         self.loss = thin(figure(|row| row.loss));
-        self.smooth = thin(smooth(&all, SMOOTH_STEPS).into_iter().map(|(x, y)| (x as u64, y)).collect());
+        self.loss_mean = thin(mean(|row| row.loss));
+        self.grad_norm_mean = thin(mean(|row| row.grad_norm));
         self.grad_norm = thin(figure(|row| row.grad_norm));
         self.lr = thin(figure(|row| row.lr));
         let on_validation = |row: &&EvalRow| row.split == Split::Val && row.weights == Weights::Raw;

@@ -4,14 +4,15 @@ use maud::{Markup, html};
 use reslab_record::{Env, Outcome};
 use reslab_report::{Finished, Metric, Run, Status, Sweep, Table};
 
+use crate::curves::Arm;
 use crate::records::{Records, SpikeEpisode};
-use crate::tables::sortable;
+use crate::tables::linked;
 
 /// Figures of a run that the table of runs shows.
 const NONE: &str = "-";
 
 /// The table of all runs.
-pub(crate) fn overview(sweep: &Sweep, table: &Table, arms: &[String]) -> Markup {
+pub(crate) fn overview(sweep: &Sweep, table: &Table, arms: &[Arm]) -> Markup {
     let metrics = metrics(table);
     let mut header = vec!["arm".to_owned(), "seed".to_owned(), "outcome".to_owned()];
     header.extend(
@@ -21,7 +22,8 @@ pub(crate) fn overview(sweep: &Sweep, table: &Table, arms: &[String]) -> Markup 
     );
     header.extend(["final loss", "max grad norm", "loss spikes", "gradient spikes"].map(str::to_owned));
     let rows: Vec<Vec<String>> = sweep.runs.iter().map(|run| row(run, &metrics)).collect();
-    sortable("All runs", &header, &rows, arms)
+    let links: Vec<String> = sweep.runs.iter().map(anchor).collect();
+    linked("All runs", &header, &rows, arms, &links)
 }
 
 fn metrics(table: &Table) -> Vec<Metric> {

@@ -3,8 +3,10 @@
 use maud::{Markup, html};
 use reslab_report::{Section, Table};
 
+use crate::curves::Arm;
+
 /// A part of the report as a table with a heading.
-pub(crate) fn section(section: &Section, arms: &[String]) -> Markup {
+pub(crate) fn section(section: &Section, arms: &[Arm]) -> Markup {
     html! {
         section {
             h3 { (section.title) }
@@ -15,7 +17,12 @@ pub(crate) fn section(section: &Section, arms: &[String]) -> Markup {
 
 /// A table in a frame of its own, which scrolls where it is wider than the page. A row that is one of `arms` has the mark
 /// of its curves.
-pub(crate) fn sortable(title: &str, header: &[String], rows: &[Vec<String>], arms: &[String]) -> Markup {
+pub(crate) fn sortable(title: &str, header: &[String], rows: &[Vec<String>], arms: &[Arm]) -> Markup {
+    linked(title, header, rows, arms, &[])
+}
+
+/// The same where the name of each row leads to a place of the page.
+pub(crate) fn linked(title: &str, header: &[String], rows: &[Vec<String>], arms: &[Arm], links: &[String]) -> Markup {
     let is_number: Vec<bool> = (0..header.len()).map(|column| is_numeric(rows, column)).collect();
     html! {
         div.scroll tabindex="0" role="region" aria-label=(title) {
@@ -28,24 +35,35 @@ pub(crate) fn sortable(title: &str, header: &[String], rows: &[Vec<String>], arm
                         }
                     }
                 } }
-                tbody { @for row in rows { (body_row(row, &is_number, arms)) } }
+                tbody { @for (index, row) in rows.iter().enumerate() { (body_row(row, &is_number, arms, links.get(index))) } }
             }
         }
     }
 }
 
-fn body_row(row: &[String], is_number: &[bool], arms: &[String]) -> Markup {
+fn body_row(row: &[String], is_number: &[bool], arms: &[Arm], link: Option<&String>) -> Markup {
     let name = row.first().map_or("", String::as_str);
-    let mark = arms.iter().position(|arm| arm == name);
+    let arm = arms.iter().find(|arm| arm.name == name);
     html! {
         tr {
-            th scope="row" data-sort=(name) { @if let Some(index) = mark { (swatch(index)) } (name) }
+            th scope="row" data-sort=(name) {
+                span.arm {
+                    @if let Some(arm) = arm { (swatch(arm)) }
+                    @if let Some(place) = link { a href={ "#" (place) } { (breakable(name)) } } @else { span { (breakable(name)) } }
+                }
+            }
             @for (cell, is_number) in row.iter().zip(is_number).skip(1) {
                 @let figure = number(cell);
                 td class=[is_number.then_some("number")] data-sort=[figure] { (body_cell(cell)) }
             }
         }
     }
+}
+
+/// A name that may be broken before its axes and between them.
+fn breakable(name: &str) -> Markup {
+    let (family, axes) = name.split_at(name.find('[').unwrap_or(name.len()));
+    html! { (family) @for axis in axes.split_inclusive(',') { wbr; (axis) } }
 }
 
 /// The cell, with what it says of n in smaller letters, and what was found as a word that stands out.
@@ -60,9 +78,9 @@ fn body_cell(cell: &str) -> Markup {
 }
 
 /// The mark of an arm's curves: their colour and dashes.
-pub(crate) fn swatch(index: usize) -> Markup {
+fn swatch(arm: &Arm) -> Markup {
     html! {
-        svg.swatch.{ "line" (index % 7) }.{ "dash" (index / 7 % 4) } viewBox="0 0 26 8" width="26" height="8" aria-hidden="true" {
+        svg.swatch.{ "line" (arm.line) }.{ "dash" (arm.dash) } viewBox="0 0 26 8" width="26" height="8" aria-hidden="true" {
             path d="M1 4H25" {}
         }
     }
@@ -95,11 +113,11 @@ fn signs(text: &str) -> String {
     }
 }
 
-/// Whether all cells of a column that say anything begin with a number.
+/// Whether all cells of a column that say anything begin with a number; so are columns that say nothing anywhere.
 fn is_numeric(rows: &[Vec<String>], column: usize) -> bool {
     let says = |cell: &&String| !matches!(cell.as_str(), "" | "-" | "baseline");
-    let mut cells = rows.iter().filter_map(|row| row.get(column)).filter(says).peekable();
-    column > 0 && cells.peek().is_some() && cells.all(|cell| number(cell).is_some())
+    let mut cells = rows.iter().filter_map(|row| row.get(column)).filter(says);
+    column > 0 && cells.all(|cell| number(cell).is_some())
 }
 
 /// The number that a cell begins with, as a sort takes it: `74.27` of `74.27 +- 2.63 (n=3)`, `2404234` of `2,404,234`.

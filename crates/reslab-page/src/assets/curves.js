@@ -13,7 +13,7 @@
     series.x = series.x.map(distance => (step += distance));
   }
   const series = (run, key) => data.series[run.curves[key]];
-  const label = run => `${data.arms[run.arm]}, seed ${run.seed}`;
+  const label = run => `${data.arms[run.arm].name}, seed ${run.seed}`;
   const last = Math.max(1, ...data.series.map(one => one.x.at(-1) ?? 0));
   const state = {
     figure: data.figures[0], log: data.figures[0].log, single: true, step: last,
@@ -33,7 +33,7 @@
     if (text !== undefined) element.textContent = text;
     return element;
   }
-  const look = arm => `line${arm % 7} dash${Math.floor(arm / 7) % 4}`;
+  const look = arm => `line${data.arms[arm].line} dash${data.arms[arm].dash}`;
   function swatch(arm) {
     const svg = shape('svg', { class: `swatch ${look(arm)}`, viewBox: '0 0 26 8', 'aria-hidden': 'true' });
     svg.append(shape('path', { d: 'M1 4H25' }));
@@ -58,22 +58,24 @@
     const at = nearest(x, step);
     return { step: x[at], value: y[at], at };
   }
-  function smooth(run, step) {
-    const curve = state.figure.smooth && series(run, 'smooth');
+  function meanAt(run, step) {
+    const curve = state.figure.mean && series(run, state.figure.mean);
     return curve ? curve.y[nearest(curve.x, step)] : null;
   }
 
   // ---- drawing
   const svg = shape('svg', { role: 'img' });
   const tip = make('div', { class: 'tip', 'aria-hidden': 'true', hidden: '' });
+  const behind = shape('g');
   const lines = shape('g');
   const cursor = shape('g');
   const frame = shape('g');
-  svg.append(frame, lines, cursor);
+  svg.append(frame, behind, lines, cursor);
   let view = null;
 
   function scales(width, height) {
-    const keys = [state.single || !state.figure.smooth ? state.figure.key : null, state.figure.smooth ? 'smooth' : null];
+    const { key: own, mean } = state.figure;
+    const keys = [state.single || !mean ? own : null, mean];
     let [low, high] = [Infinity, -Infinity];
     for (const run of shown()) {
       for (const key of keys.filter(key => key && run.curves[key] !== undefined)) {
@@ -116,7 +118,7 @@
     frame.replaceChildren();
     for (const tick of y.ticks) {
       frame.append(shape('path', { class: 'grid', d: `M${EDGE.left} ${toY(tick).toFixed(1)}H${right}` }));
-      frame.append(shape('text', { x: EDGE.left - 8, y: toY(tick) + 4, 'text-anchor': 'end' }, Scale.show(tick, 3)));
+      frame.append(shape('text', { x: EDGE.left - 8, y: toY(tick) + 4, 'text-anchor': 'end' }, Scale.tick(tick)));
     }
     for (const tick of x.ticks) {
       frame.append(shape('path', { class: 'axis', d: `M${toX(tick).toFixed(1)} ${bottom}v4` }));
@@ -129,9 +131,8 @@
   function drawLine(run) {
     const group = shape('g', { class: look(run.arm) });
     const curve = series(run, state.figure.key);
-    const mean = state.figure.smooth && series(run, 'smooth');
-    if (mean) group.append(shape('path', { class: 'strong', d: path(mean) }));
-    if (!mean || state.single) group.append(shape('path', { class: mean ? 'faint' : 'strong', d: path(curve) }));
+    const mean = state.figure.mean && series(run, state.figure.mean);
+    group.append(shape('path', { class: 'strong', d: path(mean || curve) }));
     if (curve.x.length <= 40) {
       curve.x.forEach((step, at) => curve.y[at] !== null && group.append(
         shape('circle', { class: 'dot', cx: view.toX(step), cy: view.toY(curve.y[at]), r: 4 })));
@@ -147,6 +148,12 @@
     group.run = run;
     return group;
   }
+  function drawSteps(run) {
+    const group = shape('g', { class: look(run.arm) });
+    group.append(shape('path', { class: 'faint', d: path(series(run, state.figure.key)) }));
+    group.run = run;
+    return group;
+  }
   function mark(step, value, d) {
     return shape('path', { class: 'mark', d, style: 'stroke-dasharray:none', transform: `translate(${view.toX(step)} ${view.toY(value)})` });
   }
@@ -159,12 +166,14 @@
     const all = shown();
     svg.setAttribute('aria-label', `${state.figure.name} against step: ${all.length} runs. Their values stand in the table below.`);
     drawFrame();
+    // Single steps stand behind all means.
+    behind.replaceChildren(...(state.single && state.figure.mean ? all.map(drawSteps) : []));
     lines.replaceChildren(...all.map(drawLine));
     emphasize();
     read();
   }
   function emphasize() {
-    for (const group of lines.children) group.classList.toggle('dim', Boolean(state.emphasis) && !state.emphasis(group.run));
+    for (const group of [...behind.children, ...lines.children]) group.classList.toggle('dim', Boolean(state.emphasis) && !state.emphasis(group.run));
   }
 
   // ---- values
@@ -184,7 +193,7 @@
       const cell = cells.get(run);
       const has = run.curves[state.figure.key] !== undefined;
       const { step, value } = has ? reading(run, state.step) : {};
-      cell.textContent = has ? Scale.show(value) : '-';
+      cell.textContent = has ? Scale.show(value, 4) : '-';
       cell.title = has ? `step ${step}` : '';
       cell.classList.toggle('off', !isShown(run));
     }
@@ -198,9 +207,11 @@
   function switcher(set, key, emphasis, ...children) {
     const button = make('button', { type: 'button', 'aria-pressed': 'true' }, ...children);
     button.addEventListener('click', () => toggle(set, key, button));
-    for (const [event, is] of [['pointerenter', emphasis], ['pointerleave', null], ['focus', emphasis], ['blur', null]]) {
-      button.addEventListener(event, () => { state.emphasis = event === 'focus' && !button.matches(':focus-visible') ? null : is; emphasize(); });
-    }
+    const point = is => { state.emphasis = is; emphasize(); };
+    button.addEventListener('pointerenter', () => point(emphasis));
+    button.addEventListener('pointerleave', () => point(null));
+    button.addEventListener('focus', () => button.matches(':focus-visible') && point(emphasis));
+    button.addEventListener('blur', () => point(null));
     return button;
   }
   function buildLegend() {
@@ -209,7 +220,7 @@
       head.append(make('th', { scope: 'col', class: 'number' }, switcher(state.seeds, seed, run => run.seed === seed, `seed ${seed}`)));
     }
     const body = make('tbody');
-    data.arms.forEach((name, arm) => {
+    data.arms.forEach(({ name }, arm) => {
       const row = make('tr', {}, make('th', { scope: 'row' }, switcher(state.arms, arm, run => run.arm === arm, swatch(arm), name)));
       for (const seed of data.seeds) {
         const cell = make('td', { class: 'number' });
@@ -243,7 +254,7 @@
     let best = null;
     for (const run of shown()) {
       const { step, value } = reading(run, state.step);
-      const mean = smooth(run, state.step);
+      const mean = meanAt(run, state.step);
       for (const seen of [mean, value]) {
         if (seen === null || (state.log && seen <= 0)) continue;
         const away = Math.abs(view.toY(seen) - y);
@@ -253,8 +264,8 @@
     tip.hidden = !best;
     if (!best) return;
     const unit = state.figure.unit === '%' ? ' %' : '';
-    const mean = best.mean === null ? '' : `, mean of ${state.figure.smooth} steps ${Scale.show(best.mean)}`;
-    tip.replaceChildren(label(best.run), make('br'), `step ${best.step}: ${Scale.show(best.value)}${unit}${mean}`);
+    const mean = best.mean === null ? '' : `, mean of ${data.mean_of} steps ${Scale.show(best.mean, 6)}`;
+    tip.replaceChildren(label(best.run), make('br'), `step ${best.step}: ${Scale.show(best.value, 6)}${unit}${mean}`);
     cursor.append(shape('circle', { class: `dot ${look(best.run.arm)}`, cx: view.toX(best.step), cy: view.toY(best.seen), r: 4.5 }));
     state.emphasis = run => run === best.run;
     emphasize();
@@ -279,9 +290,9 @@
   function choose(chosen) {
     state.figure = chosen;
     state.log = logBox.checked = chosen.log;
-    singleLabel.hidden = !chosen.smooth;
+    singleLabel.hidden = !chosen.mean;
     const parts = [];
-    if (chosen.smooth) parts.push(`Strong: mean of the ${chosen.smooth} steps up to it; faint: single steps.`);
+    if (chosen.mean) parts.push(`Strong: mean of the ${data.mean_of} steps up to it; faint: single steps.`);
     if (data.runs.some(run => run.spikes[chosen.key]?.length)) parts.push('Triangles: where an episode of spikes began.');
     if (data.runs.some(run => run.end !== null)) parts.push('Crosses: the run ended, not finite.');
     if (data.thinned) parts.push('Long curves are drawn by the lowest and the highest step of every stretch, so that no spike is hidden.');

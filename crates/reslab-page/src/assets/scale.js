@@ -23,14 +23,21 @@ const Scale = (() => {
     return { ticks: ticks.filter(tick => part(tick) >= -1e-9 && part(tick) <= 1 + 1e-9), part, step: 0 };
   }
 
-  // A number with the digits that a tick or a reading needs.
-  function show(value, digits = 4) {
+  // A figure with so many digits that count.
+  function show(value, digits) {
     if (value === null || value === undefined) return '-';
     if (value === 0) return '0';
     const size = Math.abs(value);
-    if (size < 1e-3 || size >= 1e6) return value.toExponential(digits > 3 ? 3 : 0).replace('e+', 'e');
-    return String(Number(value.toPrecision(digits > 3 ? 5 : 6)));
+    if (size < 1e-3 || size >= 1e6) return value.toExponential(digits - 1).replace('e+', 'e');
+    return value.toPrecision(Math.max(digits, Math.floor(Math.log10(size)) + 1));
+  }
+  // A round one as short as it can be.
+  function tick(value) {
+    if (value === 0) return '0';
+    const short = Number(value.toPrecision(4));
+    const size = Math.abs(short);
+    return size < 1e-3 || size >= 1e6 ? short.toExponential().replace('e+', 'e') : String(short);
   }
 
-  return { even, logarithmic, show };
+  return { even, logarithmic, show, tick };
 })();
