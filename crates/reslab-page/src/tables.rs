@@ -80,7 +80,7 @@ fn body_cell(cell: &str) -> Markup {
 /// The mark of an arm's curves: their colour and dashes.
 fn swatch(arm: &Arm) -> Markup {
     html! {
-        svg.swatch.{ "line" (arm.line) }.{ "dash" (arm.dash) } viewBox="0 0 26 8" width="26" height="8" aria-hidden="true" {
+        svg.swatch.{ "line" (arm.line) }.{ "dash" (arm.dash) } viewBox="0 0 26 8" preserveAspectRatio="xMinYMid slice" width="26" height="8" aria-hidden="true" {
             path d="M1 4H25" {}
         }
     }
