@@ -83,20 +83,20 @@ pub(crate) fn details(run: &Run, records: &Records) -> Markup {
             }
             div.inside {
                 @if !problems.is_empty() {
-                    h4 { "Missing or damaged" }
+                    h3 { "Missing or damaged" }
                     ul { @for problem in problems { li { (problem) } } }
                 }
-                h4 { "Stability" }
+                h3 { "Stability" }
                 ul.events { @for event in events(run, records) { li { (event) } } }
                 @if let Some(finished) = run.finished() {
-                    h4 { "Result" }
+                    h3 { "Result" }
                     (pairs(&results(run, finished)))
                 }
-                h4 { "Environment" }
+                h3 { "Environment" }
                 (environment(run))
-                h4 { "Configuration" }
+                h3 { "Configuration" }
                 (config(run, records))
-                h4 { "End of the log" }
+                h3 { "End of the log" }
                 (log(records))
                 p.soft { "Folder " code.break { (run.planned.folder) } ", id " code.break { (run.planned.id) } "." }
             }
