@@ -26,6 +26,18 @@ pub(crate) fn print_table(dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Writes the page of a folder whose runs have ended. That it can't be is told, and stops nothing.
+pub(crate) fn settle_page(dir: &Path) {
+    let write = || {
+        let sweep = read_sweep(dir)?;
+        let table = table(&sweep, &Options::default())?;
+        Ok(write_page(dir, &sweep, &table, &reslab_plot::plots(dir, &sweep, &table)?)?)
+    };
+    if let Err(error) = guard(write) {
+        warn(format_args!("the page could not be written: {error:#}"));
+    }
+}
+
 /// Writes the plots and the page, and says which plots there are and which there are not.
 ///
 /// # Errors

@@ -1,31 +1,32 @@
-//! Chromium under its own driver (Debian: chromium, chromium-driver), by the W3C protocol.
+//! Chromium under its own driver (Debian: chromium, chromium-driver), by the W3C protocol: JSON over HTTP to this machine.
+//! Not by a crate for it: fantoccini needs one under a licence that is not on our list, thirtyfour brings some seventy others.
 
-use fantoccini::actions::{InputSource, KeyAction, KeyActions, MouseActions, PointerAction};
-use fantoccini::wd::WebDriverCompatibleCommand;
-use fantoccini::{Client, ClientBuilder, Locator};
-use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use url::{ParseError, Url};
 
 /// Unicode of the driver's keys.
 pub const TAB: char = '\u{e004}';
 pub const ENTER: char = '\u{e007}';
 pub const LEFT: char = '\u{e012}';
 
+/// The protocol's name of the field that an element's id stands in.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
 /// A page in a browser.
 pub struct Browser {
-    client: Client,
+    agent: ureq::Agent,
+    /// Of the driver, with the session.
+    base: String,
+    /// Of the page.
     address: String,
 }
 
 /// Opens `page` from a file of its own and runs `test` on it. Without a browser it is skipped, and fails where
 /// RESLAB_REQUIRE_TOOLS is set.
-pub fn with_page(page: &str, test: impl AsyncFnOnce(&Browser)) {
+pub fn with_page(page: &str, test: impl FnOnce(&Browser)) {
     let Some(driver) = Driver::start() else {
         assert!(std::env::var_os("RESLAB_REQUIRE_TOOLS").is_none(), "no chromium or chromedriver");
         println!("skipped: no chromium or chromedriver (Debian: chromium, chromium-driver)");
@@ -34,96 +35,86 @@ pub fn with_page(page: &str, test: impl AsyncFnOnce(&Browser)) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("report.html");
     std::fs::write(&file, page).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let client = driver.connect().await;
-        let browser = Browser { client, address: format!("file://{}", file.display()) };
-        browser.show(1400, "light").await;
-        test(&browser).await;
-        browser.client.close().await.unwrap();
-    });
+    let browser = driver.open(format!("file://{}", file.display()));
+    browser.show(1400, "light");
+    test(&browser);
 }
 
 impl Browser {
     /// Loads the page anew at a width and in a colour scheme.
-    pub async fn show(&self, width: u32, scheme: &str) {
+    pub fn show(&self, width: u32, scheme: &str) {
         let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
-        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+        self.devtools("Emulation.setDeviceMetricsOverride", size);
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
-        self.devtools("Emulation.setEmulatedMedia", features).await;
-        self.client.goto(&self.address).await.unwrap();
+        self.devtools("Emulation.setEmulatedMedia", features);
+        self.post("url", json!({"url": self.address}));
     }
 
     /// The value of an expression in the page.
-    pub async fn value(&self, expression: &str) -> Value {
-        self.client
-            .execute(&format!("return {expression}"), vec![])
-            .await
-            .unwrap_or_else(|e| panic!("{expression}: {e}"))
+    pub fn value(&self, expression: &str) -> Value {
+        self.run(&format!("return {expression}"))
     }
 
     /// Runs statements in the page.
-    pub async fn run(&self, script: &str) -> Value {
-        self.client.execute(script, vec![]).await.unwrap()
+    pub fn run(&self, script: &str) -> Value {
+        self.post("execute/sync", json!({"script": script, "args": []}))
     }
 
     /// Runs a script that calls its last argument when it is done.
-    pub async fn run_async(&self, script: &str) -> Value {
-        self.client.execute_async(script, vec![]).await.unwrap()
+    pub fn run_async(&self, script: &str) -> Value {
+        self.post("execute/async", json!({"script": script, "args": []}))
     }
 
-    pub async fn click(&self, css: &str) {
-        self.center(css).await;
-        self.client.find(Locator::Css(css)).await.unwrap_or_else(|e| panic!("{css}: {e}")).click().await.unwrap();
-    }
-
-    /// The page's bar stands over what is at the upper edge.
-    async fn center(&self, css: &str) {
-        self.run(&format!("document.querySelector('{css}').scrollIntoView({{block: 'center'}})")).await;
+    pub fn click(&self, css: &str) {
+        let element = self.centred(css);
+        self.post(&format!("element/{}/click", element[ELEMENT].as_str().unwrap()), json!({}));
     }
 
     /// Presses and lets go of a key.
-    pub async fn press(&self, key: char) {
-        let keys = KeyActions::new("keys".into());
-        let keys = keys.then(KeyAction::Down { value: key }).then(KeyAction::Up { value: key });
-        self.client.perform_actions(keys).await.unwrap();
+    pub fn press(&self, key: char) {
+        let actions = ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key}));
+        self.act(json!({"type": "key", "id": "keys", "actions": actions}));
     }
 
     /// Puts the pointer onto an element, so far from its middle.
-    pub async fn point(&self, css: &str, x: f64, y: f64) {
-        self.center(css).await;
-        let element = self.client.find(Locator::Css(css)).await.unwrap();
-        let action = PointerAction::MoveToElement { element, duration: Some(Duration::from_millis(50)), x, y };
-        self.client.perform_actions(MouseActions::new("mouse".into()).then(action)).await.unwrap();
+    pub fn point(&self, css: &str, x: i32, y: i32) {
+        let origin = self.centred(css);
+        let action = json!({"type": "pointerMove", "duration": 50, "x": x, "y": y, "origin": origin});
+        self.act(json!({"type": "pointer", "id": "mouse", "actions": [action]}));
     }
 
     /// What stands in the browser's console, errors of the page's policy and of loading included.
-    pub async fn console(&self) -> Vec<Value> {
-        let log = self.client.issue_cmd(Vendor { path: "se/log", body: json!({"type": "browser"}) }).await.unwrap();
-        log.as_array().unwrap().clone()
+    pub fn console(&self) -> Vec<Value> {
+        self.post("se/log", json!({"type": "browser"})).as_array().unwrap().clone()
     }
 
-    async fn devtools(&self, command: &str, parameters: Value) {
-        let body = json!({"cmd": command, "params": parameters});
-        self.client.issue_cmd(Vendor { path: "goog/cdp/execute", body }).await.unwrap();
+    /// An element in the middle of the window: the page's bar stands over what is at the upper edge.
+    fn centred(&self, css: &str) -> Value {
+        self.run(&format!("document.querySelector('{css}').scrollIntoView({{block: 'center'}})"));
+        self.post("element", json!({"using": "css selector", "value": css}))
+    }
+
+    fn act(&self, source: Value) {
+        self.post("actions", json!({"actions": [source]}));
+    }
+
+    fn devtools(&self, command: &str, parameters: Value) {
+        self.post("goog/cdp/execute", json!({"cmd": command, "params": parameters}));
+    }
+
+    fn post(&self, command: &str, body: Value) -> Value {
+        post(&self.agent, &format!("{}/{command}", self.base), &body)
     }
 }
 
-/// A command that the protocol leaves to the browser's maker.
-#[derive(Debug)]
-struct Vendor {
-    path: &'static str,
-    body: Value,
-}
-
-impl WebDriverCompatibleCommand for Vendor {
-    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
-        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
-    }
-
-    fn method_and_body(&self, _: &Url) -> (http::Method, Option<String>) {
-        (http::Method::POST, Some(self.body.to_string()))
-    }
+/// Sends a command; an error of the driver's is a failure of the test.
+fn post(agent: &ureq::Agent, address: &str, body: &Value) -> Value {
+    let mut response = agent.post(address).send(body.to_string()).unwrap_or_else(|e| panic!("{address}: {e}"));
+    let text = response.body_mut().read_to_string().unwrap();
+    let value =
+        serde_json::from_str::<Value>(&text).unwrap_or_else(|e| panic!("{address}: {e}: {text}"))["value"].take();
+    assert!(response.status().is_success(), "{address}: {}: {}", value["error"], value["message"]);
+    value
 }
 
 /// The driver's process.
@@ -149,7 +140,7 @@ impl Driver {
         Some(Self { process, port: port.expect("chromedriver says its port") })
     }
 
-    async fn connect(&self) -> Client {
+    fn open(&self, address: String) -> Browser {
         let mut arguments = vec!["--headless=new", "--disable-gpu", "--disable-dev-shm-usage"];
         // Chromium's sandbox refuses to be root's.
         if std::fs::metadata("/proc/self").is_ok_and(|of| of.uid() == 0) {
@@ -160,22 +151,23 @@ impl Driver {
             "goog:loggingPrefs": {"browser": "ALL"},
             "goog:chromeOptions": {"args": arguments},
         });
-        ClientBuilder::new(HttpConnector::new())
-            .capabilities(capabilities.as_object().unwrap().clone())
-            .connect(&format!("http://127.0.0.1:{}", self.port))
-            .await
-            .expect("chromium starts")
+        let agent = self.agent();
+        let sessions = format!("http://127.0.0.1:{}/session", self.port);
+        let session = post(&agent, &sessions, &json!({"capabilities": {"alwaysMatch": capabilities}}));
+        Browser { agent, base: format!("{sessions}/{}", session["sessionId"].as_str().unwrap()), address }
+    }
+
+    /// The driver says what is wrong in the body of an answer. It is on this machine, whatever proxy is set.
+    fn agent(&self) -> ureq::Agent {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None);
+        config.timeout_global(Some(Duration::from_secs(120))).build().into()
     }
 }
 
 impl Drop for Driver {
     /// Asked to, the driver ends its browsers too; killed, it would leave them.
     fn drop(&mut self) {
-        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
-            let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
-            let _ = stream.write_all(b"GET /shutdown HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
-            let _ = stream.read_to_end(&mut Vec::new());
-        }
+        let _ = self.agent().get(format!("http://127.0.0.1:{}/shutdown", self.port)).call();
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
