@@ -60,10 +60,14 @@ fn body_row(row: &[String], is_number: &[bool], arms: &[Arm], link: Option<&Stri
     }
 }
 
-/// A name that may be broken before its axes and between them.
+/// A name that may be broken before its axes and a plus, and between its axes.
 fn breakable(name: &str) -> Markup {
-    let (family, axes) = name.split_at(name.find('[').unwrap_or(name.len()));
-    html! { (family) @for axis in axes.split_inclusive(',') { wbr; (axis) } }
+    let is_start = |at: usize| name[at..].starts_with(['[', '+']) || name[..at].ends_with(',');
+    let starts: Vec<usize> = (1..name.len()).filter(|at| name.is_char_boundary(*at) && is_start(*at)).collect();
+    let mut from = 0;
+    let ends = starts.into_iter().chain([name.len()]);
+    let parts = ends.map(|end| &name[std::mem::replace(&mut from, end)..end]);
+    html! { @for (index, part) in parts.enumerate() { @if index > 0 { wbr; } (part) } }
 }
 
 /// The cell, with what it says of n in smaller letters, and what was found as a word that stands out.

@@ -40,6 +40,12 @@
     return svg;
   }
 
+  // A name that may be broken before its axes and a plus, and between its axes.
+  function named(arm, name) {
+    const parts = name.split(/(?=[[+])|(?<=,)/).flatMap((part, at) => (at ? [make('wbr'), part] : [part]));
+    return make('span', { class: 'arm' }, swatch(arm), make('span', {}, ...parts));
+  }
+
   // ---- figures
   const isShown = run => state.arms.has(run.arm) && state.seeds.has(run.seed) && run.curves[state.figure.key] !== undefined;
   const shown = () => data.runs.filter(isShown);
@@ -221,7 +227,7 @@
     }
     const body = make('tbody');
     data.arms.forEach(({ name }, arm) => {
-      const row = make('tr', {}, make('th', { scope: 'row' }, switcher(state.arms, arm, run => run.arm === arm, swatch(arm), name)));
+      const row = make('tr', {}, make('th', { scope: 'row' }, switcher(state.arms, arm, run => run.arm === arm, named(arm, name))));
       for (const seed of data.seeds) {
         const cell = make('td', { class: 'number' });
         for (const run of data.runs.filter(run => run.arm === arm && run.seed === seed)) cells.set(run, cell);
@@ -255,7 +261,7 @@
     for (const run of shown()) {
       const { step, value } = reading(run, state.step);
       const mean = meanAt(run, state.step);
-      for (const seen of [mean, value]) {
+      for (const seen of state.single || mean === null ? [mean, value] : [mean]) {
         if (seen === null || (state.log && seen <= 0)) continue;
         const away = Math.abs(view.toY(seen) - y);
         if (!best || away < best.away) best = { away, run, step, value, mean, seen };
