@@ -27,6 +27,11 @@ pub(crate) fn line(index: usize) -> Rgb {
     LINES[index % LINES.len()]
 }
 
+/// The colours of lines, in their order, as `#0072b2`; the baseline's grey is none of them.
+pub fn line_colours() -> Vec<String> {
+    LINES.iter().map(|Rgb(r, g, b)| format!("#{r:02x}{g:02x}{b:02x}")).collect()
+}
+
 /// Seventeen evenly spaced colours of cividis (Nunez, Anderton, Renslow 2018; matplotlib's values): lightness grows evenly.
 const CIVIDIS: [Rgb; 17] = [
     Rgb(0, 34, 78),

@@ -26,5 +26,8 @@ mod study;
 mod svg;
 mod write;
 
+pub use colour::line_colours;
 pub use error::PlotError;
+pub use lines::SMOOTH_STEPS;
+pub use series::smooth;
 pub use write::{Plot, Plots, plots, write_plots};

@@ -10,7 +10,7 @@ use crate::series::smooth;
 use crate::study::{Arm, Records, Study};
 
 /// Steps that the training loss is smoothed over, as in the table's final loss.
-const SMOOTH_STEPS: f64 = 20.0;
+pub const SMOOTH_STEPS: f64 = 20.0;
 const STEP: &str = "optimizer step";
 const READ: &str = "Line: mean over n seeds. Band: from the smallest to the largest seed.";
 

@@ -45,7 +45,7 @@ pub(crate) fn over_seeds(series: &[Vec<(f64, f64)>]) -> Seeds {
 }
 
 /// The mean over the steps `x - width + 1 ..= x` of each point.
-pub(crate) fn smooth(points: &[(f64, f64)], width: f64) -> Vec<(f64, f64)> {
+pub fn smooth(points: &[(f64, f64)], width: f64) -> Vec<(f64, f64)> {
     let mut first = 0;
     let mut smoothed = Vec::with_capacity(points.len());
     for (index, (x, _)) in points.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! All plots of a sweep: drawn, and written into its folder.
 
-use reslab_record::{clear_partials, write_atomic};
+use reslab_record::{clear_partials, write_if_new};
 use reslab_report::{Sweep, Table, map_parallel};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -108,12 +108,4 @@ pub fn write_plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<Plots, Pl
         }
     }
     Ok(plots)
-}
-
-/// Leaves a file alone that has these bytes: a published folder may be one that can't be written to.
-fn write_if_new(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
-    if std::fs::read(path).is_ok_and(|old| old == bytes) {
-        return Ok(());
-    }
-    Ok(write_atomic(path, bytes)?)
 }

@@ -29,6 +29,14 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     sync_folder(folder)
 }
 
+/// [`write_atomic`], unless the file has these bytes: a published folder may be one that can't be written to.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_if_new(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|old| old == bytes) { Ok(()) } else { write_atomic(path, bytes) }
+}
+
 /// A new temporary file, locked: so that it can be told from what a process that was killed left.
 fn partial(folder: &Path) -> std::io::Result<NamedTempFile> {
     loop {

@@ -29,7 +29,7 @@ mod tensor;
 pub use checkpoint::{CHECKPOINT_BROKEN_FILE, CHECKPOINT_FILE, CHECKPOINT_FORMAT, CHECKPOINT_PREV_FILE};
 pub use checkpoint::{Checkpoint, Restored, sha256_hex};
 pub use error::{RecordError, Result};
-pub use file::{clear_partials, write_atomic};
+pub use file::{clear_partials, write_atomic, write_if_new};
 pub use filesystem::network_file_system;
 pub use limits::{Limits, read_rows_within};
 pub use lock::{RunLock, RunState, is_locked, run_state};

@@ -75,6 +75,7 @@ pub use probability::{probability_above, probability_paired};
 pub use rate_rows::RateRow;
 pub use rates::{AS_GOOD, RatePoint, RateRun, largest_stable_rate, rate_sensitivity};
 pub use reproduction::{ArmPair, Cell, Equality, Pair, Reproduction, Verdict, compare};
+pub use section::Section;
 pub use select::{Chosen, Selection};
 pub use sign_flip::{DRAWS, EXACT_UP_TO, SignFlip, sign_flip};
 pub use stability::{Sides, SpikeRule, diverges, is_not_trained, largest_grad_norm, smoothed_loss, spike_score};

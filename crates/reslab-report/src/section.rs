@@ -11,16 +11,31 @@ use crate::table::Table;
 
 /// A part of the table: a title, a header and rows of cells. The first column is left-aligned, the others right.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Section {
-    pub(crate) title: String,
-    pub(crate) header: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
+pub struct Section {
+    /// What it is headed.
+    pub title: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// The cells of each row, as many as the header has.
+    pub rows: Vec<Vec<String>>,
     /// Row and column of the cells that are the best of their column.
-    pub(crate) best: Vec<(usize, usize)>,
+    pub best: Vec<(usize, usize)>,
     /// Lines below the table, for forms that have no notes.
-    pub(crate) feet: Vec<String>,
+    pub feet: Vec<String>,
     /// Whether a cell is of two seeds, whose range stands in brackets.
-    pub(crate) has_range: bool,
+    pub has_range: bool,
+}
+
+impl Table {
+    /// The parts that do not depend on time, in the order of reading.
+    pub fn sections(&self) -> Vec<Section> {
+        sections(self)
+    }
+
+    /// Images per second and memory.
+    pub fn timing(&self) -> Section {
+        timing(self)
+    }
 }
 
 impl Section {

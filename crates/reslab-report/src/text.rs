@@ -38,8 +38,8 @@ impl Table {
         format!("# {}: {}\n\n{about}\n\n{}", escape_markdown(&self.heading.name), section.title, markdown(&section))
     }
 
-    /// What the choice was made from.
-    pub(crate) fn grid_lines(&self) -> Vec<String> {
+    /// What the choice was made from; nothing where the sweep does not select.
+    pub fn grid_lines(&self) -> Vec<String> {
         let Some(selection) = &self.selection else { return Vec::new() };
         let best = if selection.metric.is_loss() { "lowest" } else { "highest" };
         let mut lines = vec![format!(

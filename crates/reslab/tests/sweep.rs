@@ -15,9 +15,11 @@ fn a_sweep_ends_in_a_table_and_the_same_command_again_starts_nothing() {
     assert!(first.err.contains("estimate: 4 runs") && first.err.contains("estimated"), "{}", first.err);
     assert!(!first.out.contains('\x1b') && !first.err.contains('\x1b'), "colour without a terminal");
     let dir = place.at("results/tiny");
-    for file in ["plan.toml", "table.md", "table.csv", "plots/loss.svg", "plots/loss.png"] {
+    for file in ["plan.toml", "table.md", "table.csv", "plots/loss.svg", "plots/loss.png", "report.html"] {
         assert!(dir.join(file).is_file(), "{file} is missing");
     }
+    let page = std::fs::read_to_string(dir.join("report.html")).expect("a page");
+    assert!(page.contains("4 runs, and all have their result."), "the page is that of the end");
     // Real training: with this rate the smallest network gets far beyond chance in 40 steps.
     let done = json(&place.run_dir("results/tiny", "plain-s0").join("done.json"));
     assert!(done["metrics"]["test/top1"].as_f64().expect("a number") > 0.4, "{done}");
@@ -100,4 +102,13 @@ fn ctrl_c_saves_and_the_same_command_goes_on_from_there() {
     assert!(log.contains(", from step "), "it did not go on from the checkpoint:\n{log}\n{}", again.err);
     let rows = std::fs::read_to_string(run.join("steps.csv")).expect("steps");
     assert_eq!(rows.lines().count(), 1201, "a header and every step once");
+}
+
+#[test]
+fn a_page_that_can_not_be_written_is_told_and_ends_no_sweep() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.at("results/tiny/report.html/in the way")).expect("a folder");
+    let one = place.call(&["sweep", "tiny.toml", "--arm", "plain", "--seeds", "0"]).expect(0);
+    assert!(one.err.contains("page could not be written") && one.err.contains("report.html"), "{}", one.err);
+    assert!(place.at("results/tiny/table.md").is_file() && one.out.contains("test/top1"), "{}", one.out);
 }

@@ -1,9 +1,9 @@
-//! `reslab report DIR`: the tables and plots, rebuilt from the records.
+//! `reslab report DIR`: the tables, plots and page, rebuilt from the records.
 
 use crate::board::Board;
 use crate::format::Output;
 use crate::outcome::{Exit, Usage};
-use crate::tables::draw_plots;
+use crate::tables::draw;
 use crate::terminal::note;
 use anyhow::Result;
 use reslab_report::{Columns, Options, Paper, ReportError, Sweep, read_sweep, table, table_with, write_table};
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     arguments.output.table(&table)?;
     write_table(&table, &arguments.dir)?;
     note(format_args!("wrote the tables of {}", arguments.dir.display()));
-    draw_plots(&arguments.dir, &sweep, &table)?;
+    draw(&arguments.dir, &sweep, &table)?;
     Board::new(&arguments.dir, arguments.tensorboard).write()?;
     Ok(Exit::Done)
 }

@@ -6,6 +6,7 @@ use crate::devices::{DeviceChoice, Devices};
 use crate::execution::config_of;
 use crate::outcome::{Exit, Usage, not_begun};
 use crate::planning::{Selection, pick};
+use crate::tables::settle_page;
 use crate::terminal::{note, say};
 use anyhow::{Context, Result};
 use reslab_record::{Plan, PlannedRun};
@@ -62,7 +63,11 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
         ensure_data(&pending(&out, &runs, arguments.running.retry()), &arguments.running.data)?;
         freeze(&plan, &out).map_err(not_begun)?;
         let slots = arguments.running.slots(&devices, runs[0].threads);
-        Sweep { dir: &out, runs: &runs, slots, arguments: &arguments.running, show: &|_| Ok(()) }.go(registry)?
+        let show = |dir: &Path| {
+            settle_page(dir);
+            Ok(())
+        };
+        Sweep { dir: &out, runs: &runs, slots, arguments: &arguments.running, show: &show }.go(registry)?
     };
     if let Exit::Signal(_) = exit {
         return Ok(exit);

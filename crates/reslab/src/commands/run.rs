@@ -7,7 +7,7 @@ use crate::outcome::{Exit, Usage, not_begun};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
-use crate::tables::{refresh_tables, settle_if_possible};
+use crate::tables::{Current, settle_if_possible};
 use crate::terminal::{note, say};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     };
     let ran = execute(run, &site, registry, &mut hear)?;
     let exit = tell(&ran, run, &dir, &mut watch);
-    refresh_tables(&dir, &watch);
+    Current::default().refresh(&dir, &watch);
     watch.close();
     board.write_if_possible();
     show_result(&site.dir)?;

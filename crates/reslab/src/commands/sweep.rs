@@ -11,7 +11,7 @@ use crate::planning::{FileOptions, Fit, Planned, Selection, pick};
 use crate::probing::{run_command, slots};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
-use crate::tables::{print_table, refresh_tables, settle_if_possible, settle_tables};
+use crate::tables::{Current, print_table, settle_if_possible, settle_tables};
 use crate::terminal::{bytes, note, say, warn};
 use crate::watch::{Ending, Watch};
 use anyhow::Result;
@@ -294,13 +294,15 @@ impl Sweep<'_> {
         let is_elsewhere = |run: &&PlannedRun| matches!(run_state(&run.dir(self.dir)), Ok(RunState::Running));
         let elsewhere = self.runs.iter().filter(is_elsewhere).map(|run| (run.id.clone(), label(run), 1.0));
         let mut watch = Watch::new(elsewhere.chain(planned));
+        let current = Current::default();
         let start = |run: &PlannedRun, slot: &Slot| run_command(self.dir, run, &slot.device, &self.arguments.data);
-        let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch, board), &STOP);
+        let mut hear = |event: Event<'_>| self.hear(&event, &mut watch, &current, board);
+        let summary = execute(&job, &start, &mut hear, &STOP);
         watch.close();
         summary
     }
 
-    fn hear(&self, event: &Event, watch: &mut Watch, board: &mut Board) {
+    fn hear(&self, event: &Event, watch: &mut Watch, current: &Current, board: &mut Board) {
         match event {
             Event::Started { run, device } => watch.started(&run.id, device),
             Event::Progress { run, progress } => {
@@ -309,13 +311,13 @@ impl Sweep<'_> {
             }
             Event::Finished { run, outcome } => {
                 watch.ended(&run.id, &Ending::Done(*outcome));
-                refresh_tables(self.dir, watch);
+                current.refresh(self.dir, watch);
                 board.ended(run, watch);
             }
             Event::Failed { run, failed, log } => {
                 let first = failed.message.lines().next().unwrap_or_default();
                 watch.ended(&run.id, &Ending::Failed(format!("{}: {first}; see {}", failed.class, log.display())));
-                refresh_tables(self.dir, watch);
+                current.refresh(self.dir, watch);
                 board.ended(run, watch);
             }
             Event::Again { run, failed, remedy } => watch.again(&run.id, &again(failed, *remedy)),

@@ -11,7 +11,7 @@ use crate::support::Place;
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Files that hold times, or how often a run was started.
-const OF_TIME: [&str; 3] = ["log.txt", "timing.json", "timing.md"];
+const OF_TIME: [&str; 4] = ["log.txt", "timing.json", "timing.md", "report.html"];
 /// The last columns of steps.csv: images_per_s, seconds.
 const TIME_COLUMNS: usize = 2;
 
