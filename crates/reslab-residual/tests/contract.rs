@@ -4,9 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{
-    BATCH, Case, Probe, SITE, WIDTH, assert_same_bits, batch_step, drop_path, largest_difference, masks,
-};
+use common::{BATCH, Case, Probe, SITE, WIDTH, assert_same_bits, batch_step, drop_path, largest_difference, masks};
 use reslab_residual::{
     DropMode, DropPathConfig, DropRule, Join, Masks, Norm, Pass, Registry, check_compatible, connect, subset_size,
 };

@@ -24,9 +24,7 @@ use crate::{
 /// Shapes: x and y `[B, N, D]`, gamma and biases `[]`: before the branch, before fc2 or the output projection, and before
 /// GELU; 7 parameters per block.
 ///
-/// At step 0 gamma is 1 and every bias 0, but the branch is 0: blocks are the identity, and all logits are 0. Nothing
-/// but the learning rate bounds the branches from then on, and Adam's steps do not shrink with the gradient: take rates
-/// well below those of a network with norms (the authors' transformer has 5e-4 after a long warm-up).
+/// At step 0 gamma is 1 and every bias 0, but the branch is 0: blocks are the identity, and all logits are 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fixup {
