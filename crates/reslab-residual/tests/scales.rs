@@ -52,7 +52,8 @@ fn words_and_numbers_that_are_no_start_are_refused_at_their_key() {
     refused("kind = 'res_scale'\nresidual_init = nan\ninit = 1", "residual.residual_init", "finite");
     refused("kind = 'res_scale'\nresidual_init = 1\ninit = 'no'", "residual.init", "\"none\"");
     refused("kind = 'fixed_scale'\nvalue = nan", "residual.value", "finite");
-    refused("kind = 'fixup'\nattention_layers = 1", "residual.attention_layers", "at least 2");
+    refused("kind = 'fixup'\nattention_layers = 1\nscalar_lr = 1", "residual.attention_layers", "at least 2");
+    refused("kind = 'fixup'\nattention_layers = 4\nscalar_lr = -1", "residual.scalar_lr", "at least 0");
     refused("kind = 't_fixup'\ngain = 0", "residual.gain", "above 0");
     let complete = "kind = 'depth_scale'\npreset = 'complete_p'\nmultiplier = 1\nalpha = 1\nbase_depth";
     refused(&format!("{complete} = 0"), "residual.base_depth", "at least 1");
@@ -101,7 +102,7 @@ fn t_fixups_matrices_start_from_xaviers_std_and_the_papers_factors() {
 
 #[test]
 fn fixups_branches_and_classifier_start_at_zero_and_the_rest_by_the_number_of_branches() {
-    let with = |layers: u32| strategy(&format!("kind = 'fixup'\nattention_layers = {layers}"));
+    let with = |layers: u32| strategy(&format!("kind = 'fixup'\nattention_layers = {layers}\nscalar_lr = 0.1"));
     for weight in [Weight::Out(DEEP), Weight::Fc2(DEEP), Weight::Head] {
         assert_eq!(with(4).init_gain(weight), 0.0);
     }
@@ -111,6 +112,13 @@ fn fixups_branches_and_classifier_start_at_zero_and_the_rest_by_the_number_of_br
     }
     assert_near(std(&*with(4), Weight::Fc1(DEEP)), (2.0 / 320f64).sqrt() * 32f64.powf(-0.5));
     assert_near(with(4).init_gain(Weight::Embedding { depth: 16 }), 1.0);
+    let slow = OptimScale { lr: 0.1, ..OptimScale::ONE };
+    for (name, scale) in [("blocks.00.mlp.join.gamma", slow), ("blocks.01.attention.inner.out_bias", slow)]
+        .into_iter()
+        .chain(["blocks.00.mlp.fc2.bias", "head.bias"].map(|name| (name, OptimScale::ONE)))
+    {
+        assert_eq!(with(4).optim_scale(&parameter(name), 16), scale, "{name}");
+    }
 }
 
 fn parameter(name: &str) -> Parameter {

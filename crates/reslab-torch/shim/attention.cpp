@@ -143,10 +143,12 @@ struct Space {
     float* take(int64_t size) { return std::exchange(next, next + size); }
 };
 
-// scores [rows, P(N)] of scaled queries and transposed keys.
+// scores [rows, P(N)] of scaled queries and transposed keys. What pads a row has probability 0, however low the others are.
 INLINE void score(const float* q, const float* k_t, float* scores, int64_t rows, int64_t tokens, int64_t width) {
     const int64_t n = padded(tokens), e = padded(width);
     product({q, e, 1}, k_t, n, scores, n, rows, n, width, false);
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t t = tokens; t < n; ++t) scores[r * n + t] = -std::numeric_limits<float>::infinity();
 }
 
 struct ForwardSpace : Space {
@@ -170,7 +172,6 @@ INLINE void forward_head(Head head, float scale, ForwardSpace& space, float* out
         score(space.q + start * e, space.k_t, space.scores, rows, tokens, width);
         for (int64_t r = 0; r < rows; ++r) {
             float* row = space.scores + r * n;
-            for (int64_t t = tokens; t < n; ++t) row[t] = -std::numeric_limits<float>::infinity();
             Lanes top = lanes(row);
             for (int64_t t = LANES; t < n; t += LANES) top = lanes(row + t) > top ? lanes(row + t) : top;
             float largest = top[0];
@@ -218,7 +219,7 @@ INLINE void backward_head(Head head, float scale, BackwardSpace& space, const fl
             Lanes dot = {};
             for (int64_t t = 0; t < n; t += LANES) {
                 lanes(p + t) = exp_of(lanes(p + t) - log_of_sum);
-                dot += lanes(p + t) * lanes(d_p + t); // d_p is zero where p is padding
+                dot += lanes(p + t) * lanes(d_p + t); // both are zero in padding
             }
             const float along = sum_of(dot);
             for (int64_t t = 0; t < n; t += LANES) lanes(d_p + t) = lanes(p + t) * (lanes(d_p + t) - along);

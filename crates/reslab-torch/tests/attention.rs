@@ -53,6 +53,22 @@ fn values_and_gradients_are_those_of_libtorch_in_double_precision() {
     }
 }
 
+/// Queries against keys of the other sign, so that all logits of a row are below zero by as much as a number: a network
+/// without norms comes there. Logits of some hundreds are rounded by 3e-5, and so are their exponentials.
+#[test]
+fn rows_of_logits_below_zero_have_their_gradients_however_far_they_are() {
+    let shape = [1, 5, 1, 8]; // whole vectors of width, but not of tokens
+    for level in (0..1200).map(|level| f64::from(level) * 0.25) {
+        let away = Tensor::from_slice(&[1.0f64, -1.0, 0.0]).repeat_interleave_self_int(8, 0, None);
+        let single = (drawn(shape, 0.1) + away * (level / 8f64.sqrt()).sqrt()).to_kind(Kind::Float);
+        let exact = output_and_gradient(&single.to_kind(Kind::Double), 1);
+        for (ours, exact) in output_and_gradient(&single, 1).iter().zip(&exact) {
+            let error = error(ours, exact);
+            assert!(error < 1e-3, "logits of about -{level}: {error:e}");
+        }
+    }
+}
+
 /// What the tolerance above must be able to see: a wrong scale by 0.1 %, and heads that are cut wrongly.
 #[test]
 fn the_tolerance_tells_a_small_fault() {

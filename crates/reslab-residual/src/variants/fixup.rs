@@ -1,13 +1,14 @@
 //! Fixup: branches that start at zero, scalar biases and a scalar scale instead of norms.
 
 use reslab_config::{ConfigError, parse as parse_table, require};
-use reslab_torch::{Group, Init, Scope, ScopeError};
+use reslab_torch::{Group, Init, Parameter, Scope, ScopeError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
 use crate::{
-    Branch, BranchKind, Gamma, Inner, InnerMap, Join, Norm, Pass, Site, Strategy, StrategyError, Variant, Weight,
+    Branch, BranchKind, Gamma, Inner, InnerMap, Join, Norm, OptimScale, Pass, Site, Strategy, StrategyError, Variant,
+    Weight,
 };
 
 /// Fixup: `y = x + gamma * f(x + b)` without any norm, a learned scalar gamma and a learned scalar bias before each layer.
@@ -23,12 +24,15 @@ use crate::{
 /// Shapes: x and y `[B, N, D]`, gamma and biases `[]`: before the branch, before fc2 or the output projection, and before
 /// GELU; 7 parameters per block.
 ///
-/// At step 0 gamma is 1 and every bias 0, but the branch is 0: blocks are the identity, and so are all logits 0.
+/// At step 0 gamma is 1 and every bias 0, but the branch is 0: blocks are the identity, and all logits are 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fixup {
     /// Layers m that the init counts in attention, at least 2. The authors' code has 4: queries, keys, values, output.
     pub attention_layers: u32,
+    /// Factor on the learning rate of gammas and scalar biases, at least 0. The authors' image code has .1, their
+    /// translation model 1.
+    pub scalar_lr: f64,
 }
 
 /// The strategy's entry in the registry.
@@ -37,7 +41,7 @@ pub const VARIANT: Variant = Variant {
     summary: "no norms; branches and classifier start at 0, scalar biases before layers, a scalar scale per branch",
     equation: "y = x + gamma * f(x + b), last matrix of f = 0, the others * (2 L)^(-1/(2 m - 2)), gamma [] = 1, b [] = 0",
     source: "Zhang et al. 2019 (Fixup), arXiv:1901.09321, section 3",
-    example: "kind = \"fixup\"\nattention_layers = 4\n",
+    example: "kind = \"fixup\"\nattention_layers = 4\nscalar_lr = 0.1\n",
     parameters: "7",
     keys: reslab_config::keys::<Fixup>,
     parse,
@@ -47,6 +51,9 @@ fn parse(table: &toml::Table) -> Result<Box<dyn Strategy>, ConfigError> {
     let config: Fixup = parse_table("residual", table)?;
     let layers = config.attention_layers;
     require(layers >= 2, "residual.attention_layers", || format!("must be at least 2, but is {layers}"))?;
+    require(config.scalar_lr.is_finite() && config.scalar_lr >= 0.0, "residual.scalar_lr", || {
+        format!("must be at least 0 and finite, but is {}", config.scalar_lr)
+    })?;
     Ok(Box::new(config))
 }
 
@@ -85,6 +92,11 @@ impl Strategy for Fixup {
             Weight::Out(_) | Weight::Fc2(_) | Weight::Head => 0.0,
             Weight::Embedding { .. } => 1.0,
         }
+    }
+
+    fn optim_scale(&self, parameter: &Parameter, _depth: usize) -> OptimScale {
+        let own = [".join.", ".inner."].iter().any(|part| parameter.name.contains(part));
+        OptimScale { lr: if own { self.scalar_lr } else { 1.0 }, ..OptimScale::ONE }
     }
 }
 

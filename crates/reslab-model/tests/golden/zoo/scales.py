@@ -94,7 +94,7 @@ class TFixup(Strategy):
 class Fixup(Strategy):
     """Zhang et al. 2019, rule 3: a scalar bias before each linear layer and each activation, a scalar scale."""
 
-    residual = "kind = 'fixup'\nattention_layers = 4"
+    residual = "kind = 'fixup'\nattention_layers = 4\nscalar_lr = 0.1"
     control = "kind = 'rezero'"
     norm = "none"
 
