@@ -58,6 +58,10 @@ fn tables(strategy: &Index) -> toml::Table {
     let mut table: toml::Table = TABLES.parse().unwrap();
     let example: toml::Table = strategy.get(&variants).example.parse().unwrap();
     table.insert("residual".to_owned(), toml::Value::Table(example));
+    // Drop path is not defined for every strategy.
+    if RunConfig::from_table(&table, &Registry::builtin()).is_err() {
+        table.remove("drop_path");
+    }
     table
 }
 

@@ -53,10 +53,8 @@ warmup_steps = 2
 schedule = "cosine"
 "#;
 
-/// Where the strategy does not matter.
-fn any_strategy() -> &'static str {
-    Registry::builtin().names().next().unwrap()
-}
+/// Where the strategy does not matter: with drop path, and at the learning rates of these tests.
+const ANY: &str = "input_gate";
 
 /// The tables of a run with a strategy's example, some keys set to other values.
 fn table(strategy: &str, set: &[(&str, &str)]) -> toml::Table {
@@ -77,11 +75,18 @@ fn table(strategy: &str, set: &[(&str, &str)]) -> toml::Table {
 
 /// The tables of a run with plain gradient descent at a constant rate.
 fn with_sgd(lr: &str, set: &[(&str, &str)]) -> toml::Table {
-    let mut table = table(any_strategy(), set);
+    let mut table = table(ANY, set);
     table.remove("optim");
     let rest = "momentum = 0.0, weight_decay = 0.0, warmup_steps = 0, schedule = \"constant\"";
     merge(&mut table, format!("optim = {{ kind = \"sgd\", lr = {lr}, {rest} }}").parse().unwrap());
     table
+}
+
+/// The table of a strategy with the first of these drop path tables that is defined for it; without, if none is.
+fn with_drop_path(name: &str, set: &[(&str, &str)], choices: &[&str]) -> toml::Table {
+    let fits = |table: &toml::Table| RunConfig::from_table(table, &Registry::builtin()).is_ok();
+    let tables = choices.iter().map(|drop| table(name, &[set, &[("drop_path", *drop)]].concat()));
+    tables.chain([table(name, set)]).find(fits).unwrap()
 }
 
 fn merge(into: &mut toml::Table, from: toml::Table) {
@@ -178,7 +183,7 @@ fn telemetry_changes_no_bit_of_the_run() {
             let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
             for (dir, every) in dirs.iter().zip(["0", "1"]) {
                 let drop = format!("{{ rate = {rate}, schedule = \"uniform\", mode = \"sample\" }}");
-                run(&table(name, &[("train.telemetry_every", every), ("drop_path", &drop)]), dir.path());
+                run(&with_drop_path(name, &[("train.telemetry_every", every)], &[&drop]), dir.path());
             }
             let losses = |dir: &Path| -> Vec<u64> {
                 reslab_record::read_rows::<StepRow>(dir).rows.iter().map(|row| row.loss.to_bits()).collect()
@@ -193,28 +198,47 @@ fn telemetry_changes_no_bit_of_the_run() {
 #[test]
 fn a_run_that_was_stopped_goes_on_to_the_same_bytes() {
     for name in Registry::builtin().names() {
-        let drop = ("drop_path", "{ rate = 0.3, schedule = \"linear\", mode = \"subset\" }");
-        let table = table(name, &[drop, ("train.ema_decay", "0.5"), ("train.report", "\"best_val\"")]);
-        let whole = tempfile::tempdir().unwrap();
-        run(&table, whole.path());
-        let parts = tempfile::tempdir().unwrap();
-        // Between two checkpoints, and again on the way from the one that the stop has written.
-        assert_eq!(run_until(&table, parts.path(), Some(6)).unwrap(), Ended::Interrupted { step: 7 }, "{name}");
-        assert!(RunDir::open(parts.path()).unwrap().read_done().unwrap().is_none());
-        assert_eq!(run_until(&table, parts.path(), Some(8)).unwrap(), Ended::Interrupted { step: 9 }, "{name}");
-        assert_eq!(run(&table, parts.path()), Ended::Done(Outcome::Finished), "{name}");
-        assert_eq!(steps_without_times(whole.path()), steps_without_times(parts.path()), "{name}");
-        for file in ["evals.csv", "probes.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
-            assert_eq!(bytes(whole.path(), file), bytes(parts.path(), file), "{name}: {file}");
-        }
+        let drops =
+            ["subset", "sample"].map(|mode| format!("{{ rate = 0.3, schedule = \"linear\", mode = \"{mode}\" }}"));
+        let set = [("train.ema_decay", "0.5"), ("train.report", "\"best_val\"")];
+        let table = with_drop_path(name, &set, &drops.each_ref().map(String::as_str));
+        stops_and_goes_on(name, &table);
     }
+}
+
+/// A module from PyTorch with matrices, equal at every site at step 0; the registry's example has one number.
+#[test]
+fn a_gate_from_pytorch_trains_and_goes_on_to_the_same_bytes() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../reslab-residual/tests/torchscript");
+    let mut table = table("torchscript", &[("residual.path", &format!("\"{folder}/gate_16.pt\""))]);
+    RunConfig::from_table(&table, &Registry::builtin()).unwrap().pin(&mut table);
+    let dir = stops_and_goes_on("gate", &table);
+    let saved = RunDir::open(dir.path()).unwrap().recover_checkpoint().unwrap().checkpoint.unwrap();
+    let w2 = |site: &str| saved.tensors.iter().find(|t| t.name == format!("model/blocks.{site}.join.w2")).unwrap();
+    assert_ne!(w2("00.attention").bytes, w2("01.mlp").bytes, "both began as 0");
+}
+
+/// A run stopped twice leaves the bytes of one that was not. Gives its folder.
+fn stops_and_goes_on(name: &str, table: &toml::Table) -> tempfile::TempDir {
+    let [whole, parts] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    run(table, whole.path());
+    // Between two checkpoints, and again on the way from the one that the stop has written.
+    assert_eq!(run_until(table, parts.path(), Some(6)).unwrap(), Ended::Interrupted { step: 7 }, "{name}");
+    assert!(RunDir::open(parts.path()).unwrap().read_done().unwrap().is_none());
+    assert_eq!(run_until(table, parts.path(), Some(8)).unwrap(), Ended::Interrupted { step: 9 }, "{name}");
+    assert_eq!(run(table, parts.path()), Ended::Done(Outcome::Finished), "{name}");
+    assert_eq!(steps_without_times(whole.path()), steps_without_times(parts.path()), "{name}");
+    for file in ["evals.csv", "probes.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
+        assert_eq!(bytes(whole.path(), file), bytes(parts.path(), file), "{name}: {file}");
+    }
+    parts
 }
 
 /// The last checkpoint holds the network after the last step, from which a run that is killed at its end goes on.
 #[test]
 fn a_run_that_was_killed_at_its_end_computes_the_end_again_and_no_step() {
     for report in ["\"last\"", "\"best_val\""] {
-        let table = table(any_strategy(), &[("train.ema_decay", "0.5"), ("train.report", report)]);
+        let table = table(ANY, &[("train.ema_decay", "0.5"), ("train.report", report)]);
         let whole = tempfile::tempdir().unwrap();
         run(&table, whole.path());
         assert!(!whole.path().join("checkpoint.prev.safetensors").exists(), "nothing is left to fall back to");
@@ -239,7 +263,7 @@ fn a_run_that_was_killed_at_its_end_computes_the_end_again_and_no_step() {
 
 #[test]
 fn a_killed_run_cuts_its_rows_back_to_the_checkpoint() {
-    let name = any_strategy();
+    let name = ANY;
     let table = table(name, &[]);
     let whole = tempfile::tempdir().unwrap();
     run(&table, whole.path());
@@ -256,7 +280,7 @@ fn a_killed_run_cuts_its_rows_back_to_the_checkpoint() {
 /// A checkpoint stands for the rows before it: where those are damaged, only computing them again makes the record whole.
 #[test]
 fn a_run_whose_rows_are_lost_starts_anew_instead_of_going_on_with_a_gap() {
-    let table = table(any_strategy(), &[]);
+    let table = table(ANY, &[]);
     let whole = tempfile::tempdir().unwrap();
     run(&table, whole.path());
     for file in ["layers.csv", "steps.csv"] {
@@ -286,7 +310,7 @@ fn a_loss_that_is_not_finite_ends_the_run_as_a_result() {
 
 #[test]
 fn micro_batches_change_the_gradient_by_rounding_alone() {
-    let name = any_strategy();
+    let name = ANY;
     let losses = |accumulate: &str, mode: &str, rate: &str| -> Vec<f64> {
         let drop = format!("{{ rate = {rate}, schedule = \"uniform\", mode = \"{mode}\" }}");
         let dir = tempfile::tempdir().unwrap();
@@ -305,7 +329,7 @@ fn micro_batches_change_the_gradient_by_rounding_alone() {
 
 #[test]
 fn the_average_of_the_weights_is_evaluated_beside_them() {
-    let name = any_strategy();
+    let name = ANY;
     let dir = tempfile::tempdir().unwrap();
     run(&table(name, &[("train.ema_decay", "0.6")]), dir.path());
     let evals = reslab_record::read_rows::<reslab_record::EvalRow>(dir.path()).rows;
@@ -318,7 +342,7 @@ fn the_average_of_the_weights_is_evaluated_beside_them() {
 #[test]
 fn without_validation_images_nothing_is_said_about_them() {
     let dir = tempfile::tempdir().unwrap();
-    run(&table(any_strategy(), &[("data.val_images", "0")]), dir.path());
+    run(&table(ANY, &[("data.val_images", "0")]), dir.path());
     let evals = reslab_record::read_rows::<reslab_record::EvalRow>(dir.path()).rows;
     assert_eq!(evals.iter().map(|row| row.split).collect::<Vec<_>>(), [Split::Test]);
     let done = RunDir::open(dir.path()).unwrap().read_done().unwrap().unwrap();
@@ -328,7 +352,7 @@ fn without_validation_images_nothing_is_said_about_them() {
 #[test]
 fn the_seconds_of_a_run_go_on_where_it_was_stopped() {
     let dir = tempfile::tempdir().unwrap();
-    let table = table(any_strategy(), &[]);
+    let table = table(ANY, &[]);
     run_until(&table, dir.path(), Some(6)).unwrap();
     let record = RunDir::open(dir.path()).unwrap();
     let timing = reslab_record::Timing { seconds: 1000.0, ..record.read_timing().unwrap().unwrap() };
@@ -360,8 +384,7 @@ fn the_best_weights_on_validation_are_those_that_are_tested() {
     let run = |steps: &str, report: &str| {
         let dir = tempfile::tempdir().unwrap();
         let set = [("train.steps", steps), ("train.eval_every", "1"), ("train.report", report)];
-        let table =
-            table(any_strategy(), &[&set[..], &[("optim.schedule", "\"constant\""), ("optim.lr", "1e-1")]].concat());
+        let table = table(ANY, &[&set[..], &[("optim.schedule", "\"constant\""), ("optim.lr", "1e-1")]].concat());
         self::run(&table, dir.path());
         RunDir::open(dir.path()).unwrap().read_done().unwrap().unwrap().metrics
     };
