@@ -9,7 +9,7 @@ use tch::{Kind, Tensor};
 use crate::streams::{Copies, mix, split};
 use crate::{Branch, DropRule, Join, Norm, Pass, Site, Strategy, StrategyError, Stream, Variant};
 
-/// Added to the mean square in the RMSNorm of the streams.
+/// Added to the mean square in the norm.
 const NORM_EPS: f64 = 1e-6;
 
 /// mHC, manifold-constrained hyper-connections: n streams X; `X <- H_res X + H_post f(H_pre X)`, with weights per token
@@ -17,11 +17,10 @@ const NORM_EPS: f64 = 1e-6;
 /// `H_res = Sinkhorn(exp(l_res))`: columns, then rows, are divided by their sums, again and again. Row i of H_res holds the
 /// shares of all streams in stream i.
 ///
-/// Source: Xie et al. 2025, arXiv:2512.24880, eq. (7) to (9). The definition is pinned to the paper's; codes differ:
-/// Hugging Face's DeepSeek-V4 has seen sigmoid and softmax in the place of exp and rows first, lucidrains' code norms each
-/// stream alone, shares one W among them and starts at H_post = 2 sigmoid(1) = 1.46. The paper gives `scale` .01 and 20
-/// iterations, but no `base`; ours is chosen so that the network starts as the plain one. Streams open as copies and close
-/// as their sum. No weight decay on `base` and `scale`.
+/// Source: Xie et al. 2025, arXiv:2512.24880, eq. (7) to (9). The definition is pinned to the paper's; codes differ: Hugging
+/// Face's DeepSeek-V4 has had sigmoid or softmax for exp, and rows first; lucidrains' code norms each stream alone, shares
+/// one W among them and starts at H_post = 2 sigmoid(1) = 1.46. The paper gives `scale` and the iterations, but no `base`;
+/// ours starts as the plain network. Streams open as copies and close as their sum. No decay on `base` and `scale`.
 ///
 /// Shapes: X `[B, N, n, D]`, beside each other in the stream, S = n D. Per site: W `[2 n + n n, n D]` (rows: l_pre, l_post,
 /// l_res), `base` `[2 n + n n]`, `scale` `[3]`.
@@ -59,8 +58,8 @@ fn parse(table: &toml::Table) -> Result<Box<dyn Strategy>, ConfigError> {
     let Mhc { streams, iterations: rounds, scale, mixing } = config;
     require((2..=64).contains(&streams), "residual.streams", || format!("must be from 2 to 64, but is {streams}"))?;
     require((1..=1000).contains(&rounds), "residual.iterations", || format!("must be 1 to 1000, but is {rounds}"))?;
-    let trains = scale.is_finite() && scale != 0.0;
-    require(trains, "residual.scale", || format!("must be finite, and not 0, where W never moves, but is {scale}"))?;
+    let moves = scale.is_finite() && scale != 0.0;
+    require(moves, "residual.scale", || format!("must be finite, and not 0, where W never moves, but is {scale}"))?;
     require(mixing > 0.0 && mixing <= 1.0, "residual.mixing", || {
         format!("must be above 0 and at most 1, but is {mixing}")
     })?;
@@ -90,8 +89,7 @@ impl Strategy for Mhc {
     }
 
     fn join(&self, scope: &Scope, site: Site) -> Result<Box<dyn Join>, StrategyError> {
-        let n = self.streams;
-        let rows = 2 * n + n * n;
+        let (n, rows) = (self.streams, self.streams * (self.streams + 2));
         Ok(Box::new(MhcJoin {
             n,
             iterations: self.iterations,

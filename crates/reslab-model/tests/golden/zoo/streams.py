@@ -197,6 +197,18 @@ class DeepDelta(Strategy):
         return s + beta * k * (v - (k * s).sum(-1, keepdim=True))
 
 
+class TorchScript(Strategy):
+    """The module that comes with reslab: one scale per join. tests/torchscript.rs of reslab-residual has larger ones."""
+
+    residual = "kind = 'torchscript'\npath = 'built-in'"
+
+    def shapes(self, site):
+        return {"join.gamma": ()}
+
+    def join(self, net, s, site):
+        return s + net.p[f"{site.name}.join.gamma"] * net.branch(s, site)
+
+
 if __name__ == "__main__":
     write("hyper_connections.dynamic", HyperConnections())
     write("hyper_connections.static", StaticHyperConnections())
@@ -208,3 +220,4 @@ if __name__ == "__main__":
     write("laurel.low_rank", Laurel())
     write("laurel.softmax", SoftmaxLaurel())
     write("deep_delta", DeepDelta())
+    write("torchscript", TorchScript())
