@@ -21,7 +21,7 @@ fn main() {
         .define("_GLIBCXX_USE_CXX11_ABI", "1")
         .include(&include)
         .include(include.join("torch/csrc/api/include"))
-        .files(["shim/shim.cpp", "shim/attention.cpp"])
+        .files(["shim/shim.cpp", "shim/attention.cpp", "shim/script.cpp"])
         .compile("reslab_shim");
     println!("cargo::rustc-link-lib=dylib:+verbatim={}", openmp(Path::new(&lib)));
 }

@@ -15,6 +15,7 @@ mod registry;
 mod site;
 mod start;
 mod strategy;
+pub mod streams;
 mod telemetry;
 
 pub use compatible::{check_compatible, require_norm};

@@ -10,7 +10,8 @@ const B: i64 = 2;
 const N: i64 = 5;
 const D: i64 = 16;
 
-/// A join at step 0, as `y = residual * x + branch * f(x)`.
+/// A join at step 0, as `y = residual * x + branch * f(x)`. A stream that closes as a multiple of what it was opened with
+/// (the sum of n copies: n) multiplies both, which is divided out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Start {
     /// Factor on the residual.
@@ -38,8 +39,17 @@ pub fn start(strategy: &dyn Strategy, block: usize, depth: usize) -> Result<Star
         let opened = line.open(&x, &mut pass);
         let before = line.close(&opened, &mut pass);
         let joined = join.forward(&opened, &f, &mut pass);
-        Ok(fit(&before, &f.0, &line.close(&joined, &mut pass)))
+        let start = fit(&before, &f.0, &line.close(&joined, &mut pass));
+        Ok(Start { branch: start.branch / multiple(&before, &x), ..start })
     })
+}
+
+/// Which multiple of x this is; 1 where it is none.
+fn multiple(y: &Tensor, x: &Tensor) -> f64 {
+    let dot = |a: &Tensor, b: &Tensor| (a * b).sum(Kind::Double).double_value(&[]);
+    let factor = dot(x, y) / dot(x, x);
+    let rest = y - x * factor;
+    if dot(&rest, &rest) < 1e-18 * dot(y, y) { factor } else { 1.0 }
 }
 
 /// Least squares of y in x and f.
@@ -85,5 +95,7 @@ mod tests {
         assert!(near(of("kind = 'layer_scale'\ninit = 0.0"), 1.0, 0.0));
         let (x, f) = (normal("a"), normal("b"));
         assert!(fit(&x, &f, &(&x * &f)).rest > 0.5);
+        assert!((multiple(&(&x * 4.0), &x) - 4.0).abs() < 1e-12);
+        assert_eq!(multiple(&(&x * 4.0 + &f), &x), 1.0);
     }
 }

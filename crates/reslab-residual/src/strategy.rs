@@ -62,6 +62,12 @@ pub trait Strategy: Debug + Send + StrategyClone {
         OptimScale::ONE
     }
 
+    /// What the plan adds to the keys of a run, so that it is this run for ever: the checksum of a file that a key names.
+    /// Parsed again with it, the strategy refuses another content.
+    fn pins(&self) -> toml::Table {
+        toml::Table::new()
+    }
+
     /// Whether joins or maps read what earlier ones left in the pass ([`Pass::recall`]): such tensors are of the whole
     /// batch, so drop path can't hand a join a part of it.
     fn uses_memory(&self) -> bool {

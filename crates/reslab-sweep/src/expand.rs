@@ -33,8 +33,9 @@ pub struct Target {
     pub versions: BTreeMap<String, String>,
 }
 
-/// Checks the resolved tables of one run: what its network is, or all that is wrong.
-pub type Check<'a> = dyn Fn(&toml::Table) -> Result<Facts, Vec<ConfigError>> + 'a;
+/// Checks the resolved tables of one run: what its network is, or all that is wrong. It may write into them what they
+/// name but do not hold, as the checksum of a file, which thereby becomes part of the run's id.
+pub type Check<'a> = dyn Fn(&mut toml::Table) -> Result<Facts, Vec<ConfigError>> + 'a;
 
 /// Expands and checks a sweep file. Nothing is written.
 ///
@@ -49,17 +50,17 @@ pub fn expand(file: &SweepFile, check: &Check<'_>, target: &Target) -> Result<Pl
             Err(found) => errors.extend(found),
         }
     }
-    let (facts, found) = check_points(&file.file, &points, check);
+    let mut tables: Vec<toml::Table> = points.iter().map(|point| to_table(&point.tables)).collect();
+    let (facts, found) = check_points(&file.file, &points, &mut tables, check);
     errors.extend(found);
     errors.extend(frame_errors(file, &points));
     errors.extend(without_validation(file, &points));
-    errors.extend(twins(file, &points, target));
+    errors.extend(twins(file, &points, &tables, target));
     SweepErrors::check(errors)?;
     let frame = &file.frame;
-    let runs = points
-        .iter()
-        .zip(facts)
-        .flat_map(|(point, facts)| frame.seeds.iter().map(move |seed| planned(point, facts, *seed, target)));
+    let runs = points.iter().zip(&tables).zip(facts).flat_map(|((point, config), facts)| {
+        frame.seeds.iter().map(move |seed| planned(point, config.clone(), facts, *seed, target))
+    });
     Ok(Plan {
         format: PLAN_FORMAT,
         name: frame.name.clone(),
@@ -77,8 +78,7 @@ pub fn expand(file: &SweepFile, check: &Check<'_>, target: &Target) -> Result<Pl
     })
 }
 
-fn planned(point: &Point, facts: Facts, seed: u64, target: &Target) -> PlannedRun {
-    let config = to_table(&point.tables);
+fn planned(point: &Point, config: toml::Table, facts: Facts, seed: u64, target: &Target) -> PlannedRun {
     let id = run_id(&config, seed, target);
     let arm = point.name();
     PlannedRun {
@@ -96,12 +96,17 @@ fn planned(point: &Point, facts: Facts, seed: u64, target: &Target) -> PlannedRu
     }
 }
 
-/// Facts of all points (as far as they are right), and what is wrong with them.
-fn check_points(file: &str, points: &[Point], check: &Check<'_>) -> (Vec<Facts>, Vec<SweepError>) {
+/// Facts of all points (as far as they are right), and what is wrong with them. The check may complete their tables.
+fn check_points(
+    file: &str,
+    points: &[Point],
+    tables: &mut [toml::Table],
+    check: &Check<'_>,
+) -> (Vec<Facts>, Vec<SweepError>) {
     let mut facts = Vec::new();
     // One entry per different error, with the points that have it.
     let mut found: Vec<(SweepError, Vec<usize>)> = Vec::new();
-    for (index, point) in points.iter().enumerate() {
+    for (index, (point, table)) in points.iter().zip(tables).enumerate() {
         let mut problems = Vec::new();
         if !point.tables.contains_key("residual") {
             problems.push(ConfigError::new(
@@ -109,7 +114,7 @@ fn check_points(file: &str, points: &[Point], check: &Check<'_>) -> (Vec<Facts>,
                 "missing; every arm says its strategy: residual = { kind = \"plain\" }",
             ));
         }
-        match check(&to_table(&point.tables)) {
+        match check(table) {
             Ok(known) => facts.push(known),
             Err(more) => problems
                 .extend(more.into_iter().filter(|e| e.key != "residual" || problems.is_empty()).collect::<Vec<_>>()),
@@ -217,12 +222,12 @@ fn without_validation(file: &SweepFile, points: &[Point]) -> Vec<SweepError> {
 }
 
 /// Points of the same name, or that resolve to the same run.
-fn twins(file: &SweepFile, points: &[Point], target: &Target) -> Vec<SweepError> {
+fn twins(file: &SweepFile, points: &[Point], tables: &[toml::Table], target: &Target) -> Vec<SweepError> {
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
     let mut ids: BTreeMap<String, usize> = BTreeMap::new();
     let mut errors = Vec::new();
-    for (index, point) in points.iter().enumerate() {
-        let id = run_id(&to_table(&point.tables), 0, target);
+    for (index, (point, table)) in points.iter().zip(tables).enumerate() {
+        let id = run_id(table, 0, target);
         let problem = match (names.insert(point.name(), index), ids.insert(id, index)) {
             (Some(_), _) => "stands twice: two points of the sweep have this name".to_owned(),
             (None, Some(twin)) => {

@@ -77,6 +77,40 @@ unsafe extern "C" {
     fn reslab_cuda_peak_bytes(device: i32, out: *mut i64) -> *mut c_char;
     fn reslab_cuda_reset_peak(device: i32) -> *mut c_char;
     fn reslab_cuda_empty_cache() -> *mut c_char;
+    fn reslab_script_load(data: *const u8, len: usize, device: i32, out: *mut *mut Module) -> *mut c_char;
+    fn reslab_script_free(module: *mut Module);
+    fn reslab_script_count(module: *const Module, buffers: bool, out: *mut usize) -> *mut c_char;
+    fn reslab_script_tensor(
+        module: *const Module,
+        buffers: bool,
+        index: usize,
+        name: *mut *mut c_char,
+        out: *mut *mut C_tensor,
+    ) -> *mut c_char;
+    fn reslab_script_call(
+        module: *mut Module,
+        residual: *const C_tensor,
+        branch_output: *const C_tensor,
+        training: bool,
+        out: *mut *mut C_tensor,
+    ) -> *mut c_char;
+}
+
+/// libtorch's `torch::jit::Module`.
+type Module = std::ffi::c_void;
+
+/// An owned module of TorchScript.
+#[derive(Debug)]
+pub(crate) struct OwnedModule(*mut Module);
+
+// SAFETY: a module is plain data behind reference counts that are atomic; it is not tied to the thread that made it.
+unsafe impl Send for OwnedModule {}
+
+impl Drop for OwnedModule {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from `reslab_script_load` and is given back once.
+        unsafe { reslab_script_free(self.0) }
+    }
 }
 
 /// Pointers to tensors that stay borrowed as long as this lives.
@@ -95,17 +129,22 @@ impl<'a> Pointers<'a> {
     }
 }
 
-/// Takes over an error text of the shim; null is success.
-fn outcome(text: *mut c_char) -> Result<(), String> {
+/// Takes over a text of the shim, if there is one.
+fn taken(text: *mut c_char) -> Option<String> {
     if text.is_null() {
-        return Ok(());
+        return None;
     }
     // SAFETY: the shim returns null or a NUL-terminated string from malloc that it hands over; it is read, then freed once.
     unsafe {
         let message = CStr::from_ptr(text).to_string_lossy().into_owned();
         reslab_free(text);
-        Err(message)
+        Some(message)
     }
+}
+
+/// Takes over an error text of the shim; null is success.
+fn outcome(text: *mut c_char) -> Result<(), String> {
+    taken(text).map_or(Ok(()), Err)
 }
 
 /// Runs a shim function that stores one new tensor through its last argument.
@@ -306,6 +345,40 @@ pub(crate) fn cuda_reset_peak(device: i32) -> Result<(), String> {
 pub(crate) fn cuda_empty_cache() -> Result<(), String> {
     // SAFETY: no arguments.
     outcome(unsafe { reslab_cuda_empty_cache() })
+}
+
+/// Loads a module whose `forward` takes two tensors and gives one.
+pub(crate) fn script_load(bytes: &[u8], device: i32) -> Result<OwnedModule, String> {
+    let mut out: *mut Module = null_mut();
+    // SAFETY: the bytes are borrowed beyond the call; on success the shim stores a new module, owned from here on.
+    outcome(unsafe { reslab_script_load(bytes.as_ptr(), bytes.len(), device, &mut out) })?;
+    Ok(OwnedModule(out))
+}
+
+/// Names and handles of a module's parameters, or of its buffers.
+pub(crate) fn script_tensors(module: &OwnedModule, buffers: bool) -> Result<Vec<(String, Tensor)>, String> {
+    let mut count = 0;
+    // SAFETY: a valid module; the shim writes one integer before it returns.
+    outcome(unsafe { reslab_script_count(module.0, buffers, &mut count) })?;
+    let one = |index: usize| {
+        let mut name: *mut c_char = null_mut();
+        // SAFETY: a valid module and an index below its count; on success the shim stores a tensor and a string from malloc.
+        let tensor = made(|out| unsafe { reslab_script_tensor(module.0, buffers, index, &mut name, out) })?;
+        Ok((taken(name).unwrap_or_default(), tensor))
+    };
+    (0..count).map(one).collect()
+}
+
+/// One call of a module's `forward`.
+pub(crate) fn script_call(
+    module: &OwnedModule,
+    residual: &Tensor,
+    branch_output: &Tensor,
+    training: bool,
+) -> Result<Tensor, String> {
+    // SAFETY: a valid module and tensors that are borrowed beyond the call; `OwnedModule` is not `Sync`, so no other thread
+    // is in it.
+    made(|out| unsafe { reslab_script_call(module.0, residual.as_ptr(), branch_output.as_ptr(), training, out) })
 }
 
 /// Loads a library for the rest of the process and lets all others see its symbols.

@@ -1,4 +1,5 @@
-//! What tch lacks: parameter scopes, random streams, fused optimizers, precision, memory figures.
+//! What tch lacks: parameter scopes, random streams, fused optimizers, precision, memory figures, modules from PyTorch
+//! that train.
 //!
 //! All of reslab's access to libtorch that tch does not give goes through this crate, so that no other crate holds
 //! `unsafe` code or C++.
@@ -12,6 +13,7 @@ mod ffi;
 pub mod foreach;
 pub mod optim;
 pub mod scope;
+pub mod script;
 pub mod stream;
 
 pub use attention::attention;
@@ -22,5 +24,6 @@ pub use device::{
 };
 pub use optim::{OptimError, OptimGroup, OptimKind, Optimizer};
 pub use scope::{Group, Init, Parameter, Scope, ScopeError};
+pub use script::{Script, ScriptError};
 pub use stream::{Stream, stream};
 pub use tch;

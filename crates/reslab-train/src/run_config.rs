@@ -82,6 +82,13 @@ impl RunConfig {
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 
+    /// Writes into the run's tables what they name but do not hold: the checksums of files that the strategy reads.
+    pub fn pin(&self, table: &mut toml::Table) {
+        if let Some(toml::Value::Table(residual)) = table.get_mut("residual") {
+            residual.extend(self.strategy.pins());
+        }
+    }
+
     /// Optimizer steps of the run.
     pub fn steps(&self) -> u64 {
         self.steps

@@ -206,8 +206,20 @@ fn a_run_that_was_stopped_goes_on_to_the_same_bytes() {
     }
 }
 
-/// A run stopped twice leaves the bytes of one that was not.
-fn stops_and_goes_on(name: &str, table: &toml::Table) {
+/// A module from PyTorch with matrices, equal at every site at step 0; the registry's example has one number.
+#[test]
+fn a_gate_from_pytorch_trains_and_goes_on_to_the_same_bytes() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../reslab-residual/tests/torchscript");
+    let mut table = table("torchscript", &[("residual.path", &format!("\"{folder}/gate_16.pt\""))]);
+    RunConfig::from_table(&table, &Registry::builtin()).unwrap().pin(&mut table);
+    let dir = stops_and_goes_on("gate", &table);
+    let saved = RunDir::open(dir.path()).unwrap().recover_checkpoint().unwrap().checkpoint.unwrap();
+    let w2 = |site: &str| saved.tensors.iter().find(|t| t.name == format!("model/blocks.{site}.join.w2")).unwrap();
+    assert_ne!(w2("00.attention").bytes, w2("01.mlp").bytes, "both began as 0");
+}
+
+/// A run stopped twice leaves the bytes of one that was not. Gives its folder.
+fn stops_and_goes_on(name: &str, table: &toml::Table) -> tempfile::TempDir {
     let [whole, parts] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     run(table, whole.path());
     // Between two checkpoints, and again on the way from the one that the stop has written.
@@ -219,6 +231,7 @@ fn stops_and_goes_on(name: &str, table: &toml::Table) {
     for file in ["evals.csv", "probes.csv", "layers.csv", "done.json", "checkpoint.safetensors"] {
         assert_eq!(bytes(whole.path(), file), bytes(parts.path(), file), "{name}: {file}");
     }
+    parts
 }
 
 /// The last checkpoint holds the network after the last step, from which a run that is killed at its end goes on.

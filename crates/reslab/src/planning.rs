@@ -73,8 +73,9 @@ impl FileOptions {
         let target =
             Target { device_kind: devices.kind.to_owned(), threads: self.threads, versions: environment::versions() };
         let unfit = RefCell::new(Vec::new());
-        let check = |table: &toml::Table| -> Result<Facts, Vec<ConfigError>> {
+        let check = |table: &mut toml::Table| -> Result<Facts, Vec<ConfigError>> {
             let config = RunConfig::from_table(table, registry)?;
+            config.pin(table);
             match config.check_device(devices.kind) {
                 Err(error) if fit == Fit::Required => return Err(vec![error]),
                 Err(error) if !unfit.borrow().contains(&error) => unfit.borrow_mut().push(error),

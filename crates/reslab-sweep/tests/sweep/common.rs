@@ -95,11 +95,11 @@ pub fn target() -> Target {
 }
 
 /// Stands for the model's crates: knows a few keys, and wants `residual.init` finite and `model.width` even.
-pub fn check(table: &toml::Table) -> Result<Facts, Vec<ConfigError>> {
+pub fn check(table: &mut toml::Table) -> Result<Facts, Vec<ConfigError>> {
     let known =
         "dataset val_images kind depth width steps batch lr betas init rate mode schedule hidden precision momentum";
     let mut errors = Vec::new();
-    for (name, inner) in table {
+    for (name, inner) in table.iter() {
         for (key, value) in inner.as_table().into_iter().flatten() {
             let at = format!("{name}.{key}");
             if !known.split(' ').any(|k| k == key) {

@@ -13,7 +13,7 @@ fn configs() -> PathBuf {
 
 fn plan(path: &Path, device_kind: &str) -> Plan {
     let file = load(path, &Overrides::default(), device_kind).unwrap_or_else(|e| panic!("{e}"));
-    let any = |_: &toml::Table| Ok(Facts { parameters: 1, flops_per_image: 1.0 });
+    let any = |_: &mut toml::Table| Ok(Facts { parameters: 1, flops_per_image: 1.0 });
     expand(&file, &any, &target()).unwrap_or_else(|e| panic!("{e}"))
 }
 

@@ -95,3 +95,20 @@ fn the_writing_of_a_number_makes_no_difference() {
     assert_eq!(id("optim.lr=1"), id("optim.lr=1.0"));
     assert_eq!(id("optim.lr=1e-3"), files.plan().runs[0].id, "and an override that changes nothing changes nothing");
 }
+
+/// As the checksum of a file: what the check writes into the tables is frozen with the run, and another value is another run.
+#[test]
+fn what_the_check_completes_is_part_of_the_run() {
+    let file = Files::arms(PLAIN).load(&[], None).unwrap();
+    let plan = |sum: &str| {
+        let check = |table: &mut toml::Table| {
+            let facts = check(table)?;
+            table["residual"].as_table_mut().unwrap().insert("sha256".into(), sum.into());
+            Ok(facts)
+        };
+        expand(&file, &check, &target()).unwrap()
+    };
+    assert_eq!(plan("0a").runs[0].config["residual"]["sha256"].as_str(), Some("0a"));
+    assert_eq!(plan("0a").runs[0].id, plan("0a").runs[0].id);
+    assert_ne!(plan("0a").runs[0].id, plan("0b").runs[0].id);
+}
