@@ -221,10 +221,11 @@ fn every_strategy_trains_on_the_same_float32_parameters_and_batches() {
         let (found, seen) = dealt(variant, SEED);
         assert_eq!(seen, images, "{}: images, targets", variant.name);
         for name in strangers(&base, &found, strategy.as_ref()) {
-            // A gain acts before the one rounding to float32, which can then fall on either side.
+            // A gain acts before the one rounding to float32; here the base, its product and the found value are each
+            // rounded, by half an epsilon at most.
             let gains = gains(&name, strategy.as_ref(), 2, 12);
             let off = (&found[&name] - gained(&base[&name], &gains)).abs();
-            let most = (gained(&base[&name], &gains).abs() * f64::from(f32::EPSILON)).to_kind(Kind::Float);
+            let most = (gained(&base[&name], &gains).abs() * (1.6 * f64::from(f32::EPSILON))).to_kind(Kind::Float);
             assert!(gains != [1.0] && bool::try_from(off.le_tensor(&most).all()).unwrap(), "{}: {name}", variant.name);
         }
     }
