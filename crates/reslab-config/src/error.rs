@@ -42,9 +42,10 @@ impl ConfigError {
 fn unknown(what: &str, word: &str, message: &str) -> String {
     let known: Vec<&str> =
         message.split_once("expected").map_or("", |(_, list)| list).split('`').skip(1).step_by(2).collect();
+    let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     match nearest(word, known.iter().copied()) {
-        Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`? Known: {}", known.join(", ")),
-        None => format!("unknown {what} `{word}`. Known: {}", known.join(", ")),
+        Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`? Known: {list}"),
+        None => format!("unknown {what} `{word}`. Known: {list}"),
     }
 }
 

@@ -25,6 +25,11 @@ impl Split {
         self.labels.size()[0] as usize
     }
 
+    /// Where the images are.
+    pub fn device(&self) -> Device {
+        self.images.device()
+    }
+
     /// Whether there is no image: validation, when `data.val_images` is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -2,12 +2,12 @@
 //!
 //! Shapes: B batch, N tokens, D width, H heads.
 
-use reslab_residual::{Inner, Pass, Site, Strategy, Weight};
+use reslab_residual::{Inner, LINEAR_STD, Pass, Site, Strategy, Weight};
 use reslab_torch::{Init, Scope, ScopeError};
 use tch::{Kind, Tensor};
 
 use crate::ModelConfig;
-use crate::layers::{LINEAR_STD, Linear};
+use crate::layers::Linear;
 
 /// Attention behind its norm: qkv, scaled dot products, output projection.
 #[derive(Debug)]
@@ -41,10 +41,15 @@ impl Attention {
     pub fn forward(&self, h: &Tensor, pass: &mut Pass) -> Tensor {
         let (b, n, d) = h.size3().expect("attention reads [B, N, D]");
         let mut qkv = self.qkv.forward(h); // [B, N, 3 D]
-        if let Some(map) = &self.inner.values {
-            let parts = qkv.view([b, n, 3, self.num_heads, d / self.num_heads]).unbind(2); // 3 x [B, N, H, D/H]
-            let v = map.map(&parts[2].transpose(1, 2), h, pass).transpose(1, 2);
-            qkv = Tensor::stack(&[&parts[0], &parts[1], &v], 2).view([b, n, 3 * d]);
+        let maps = [&self.inner.queries, &self.inner.keys, &self.inner.values];
+        if maps.iter().any(|map| map.is_some()) {
+            let mut parts = qkv.view([b, n, 3, self.num_heads, d / self.num_heads]).unbind(2); // 3 x [B, N, H, D/H]
+            for (part, map) in parts.iter_mut().zip(maps) {
+                if let Some(map) = map {
+                    *part = map.map(&part.transpose(1, 2), h, pass).transpose(1, 2);
+                }
+            }
+            qkv = Tensor::stack(&parts, 2).view([b, n, 3 * d]);
         }
         pass.record_attention(|| logits(&qkv, self.num_heads));
         let mut attended = reslab_torch::attention(&qkv, self.num_heads); // [B, N, D]

@@ -30,9 +30,7 @@ pub(crate) struct Block {
 impl Block {
     pub fn new(scope: &Scope, plan: &Plan, block: usize) -> Result<Block, ModelError> {
         let scope = scope.child(format!("{block:02}"));
-        let (depth, width) = (plan.config.depth, plan.config.width);
-        let joined =
-            |kind: BranchKind| Joined::new(&scope.child(kind.name()), plan, Site { block, depth, kind, width });
+        let joined = |kind: BranchKind| Joined::new(&scope.child(kind.name()), plan, plan.config.site(block, kind));
         Ok(Block { attention: joined(BranchKind::Attention)?, mlp: joined(BranchKind::Mlp)? })
     }
 

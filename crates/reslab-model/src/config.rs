@@ -1,7 +1,7 @@
 //! The table `[model]`, checked.
 
 use reslab_config::{ConfigError, parse, require};
-use reslab_residual::{Norm, Strategy, require_norm};
+use reslab_residual::{BranchKind, Norm, Site, Strategy, require_norm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +151,12 @@ impl ModelConfig {
     /// Hidden width of the MLP, rounded down as in timm.
     pub fn hidden(&self) -> i64 {
         (self.width as f64 * self.mlp_ratio) as i64
+    }
+
+    /// Where the join of a block's branch stands.
+    pub fn site(&self, block: usize, kind: BranchKind) -> Site {
+        let &ModelConfig { depth, width, num_heads, .. } = self;
+        Site { block, depth, kind, width, num_heads, hidden: self.hidden() }
     }
 
     /// Tokens of one image, the class token included.

@@ -2,11 +2,11 @@
 //!
 //! Shapes: B batch, C channels, P side of a patch, N tokens, D width.
 
-use reslab_residual::{Strategy, Weight};
+use reslab_residual::{LINEAR_STD, Strategy, Weight};
 use reslab_torch::{Group, Init, Scope, ScopeError};
 use tch::Tensor;
 
-use crate::layers::{LINEAR_STD, Linear};
+use crate::layers::Linear;
 use crate::{InputShape, ModelConfig, Pool};
 
 /// Patches, class token, positions.
@@ -29,7 +29,7 @@ impl Embedding {
         let fan_in = input.channels * size * size;
         // timm leaves this layer at Conv2d's default: uniform +-1/sqrt(fan_in), weight and bias.
         let bound = 1.0 / (fan_in as f64).sqrt();
-        let gain = strategy.init_gain(Weight::Embedding);
+        let gain = strategy.init_gain(Weight::Embedding { depth: config.depth });
         let (weight, bias) = (Init::Uniform { bound, gain }, Init::Uniform { bound, gain: 1.0 });
         let patches = Linear::with(&scope.child("patch_embed"), &[width, fan_in], weight, Some(bias))?;
         let class_token = match config.pool {

@@ -1,10 +1,10 @@
 //! The two layers that everything else is made of.
 
+use reslab_residual::LINEAR_STD;
 use reslab_torch::{Group, Init, Scope, ScopeError};
 use tch::Tensor;
 
-/// Std of a linear layer's truncated normal, cut at absolute +-2, as in timm.
-pub(crate) const LINEAR_STD: f64 = 0.02;
+pub(crate) use reslab_residual::LayerNorm;
 
 /// `x W^T + b`.
 #[derive(Debug)]
@@ -33,30 +33,5 @@ impl Linear {
 
     pub fn weight(&self) -> &Tensor {
         &self.weight
-    }
-}
-
-/// LayerNorm over the last dimension.
-#[derive(Debug)]
-pub(crate) struct LayerNorm {
-    weight: Tensor, // [D]
-    bias: Tensor,   // [D]
-    width: i64,
-    eps: f64,
-}
-
-impl LayerNorm {
-    pub fn new(scope: &Scope, width: i64, eps: f64) -> Result<LayerNorm, ScopeError> {
-        Ok(LayerNorm {
-            weight: scope.parameter("weight", &[width], Init::Constant(1.0), Group::NoDecay)?,
-            bias: scope.parameter("bias", &[width], Init::Constant(0.0), Group::NoDecay)?,
-            width,
-            eps,
-        })
-    }
-
-    /// x: [.., D] -> [.., D]
-    pub fn forward(&self, x: &Tensor) -> Tensor {
-        x.layer_norm([self.width], Some(&self.weight), Some(&self.bias), self.eps, false)
     }
 }

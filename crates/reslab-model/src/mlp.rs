@@ -33,7 +33,11 @@ impl Mlp {
 
     /// h: [B, N, D] -> [B, N, D]
     pub fn forward(&self, h: &Tensor, pass: &mut Pass) -> Tensor {
-        let mut hidden = self.fc1.forward(h).gelu("none"); // [B, N, mlp_ratio * D]
+        let mut hidden = self.fc1.forward(h); // [B, N, mlp_ratio * D]
+        if let Some(map) = &self.inner.preactivation {
+            hidden = map.map(&hidden, h, pass);
+        }
+        hidden = hidden.gelu("none");
         if let Some(map) = &self.inner.hidden {
             hidden = map.map(&hidden, h, pass);
         }

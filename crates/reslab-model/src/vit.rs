@@ -2,13 +2,13 @@
 //!
 //! Shapes: B batch, C channels, N tokens, D width, S width of the stream.
 
-use reslab_residual::{Network, Norm, Pass, Strategy, Stream, Weight};
+use reslab_residual::{LINEAR_STD, Network, Norm, Pass, Strategy, Stream, Weight};
 use reslab_torch::{Init, Parameter, Scope};
 use tch::Tensor;
 
 use crate::block::{Block, Plan};
 use crate::embed::Embedding;
-use crate::layers::{LINEAR_STD, LayerNorm, Linear};
+use crate::layers::{LayerNorm, Linear};
 use crate::{InputShape, ModelConfig, ModelError, Pool};
 
 /// A vision transformer. With plain pre-norm joins it is timm's `VisionTransformer`, number for number.

@@ -43,7 +43,14 @@ impl Strategy for Outside {
     }
     fn inner(&self, _: &Scope, site: Site) -> Result<Inner, StrategyError> {
         let map = |name| (self.0 == Uses::InnerMaps).then(|| Box::new(Noting { name, site }) as Box<dyn InnerMap>);
-        Ok(Inner { values: map("values"), attended: map("attended"), hidden: map("hidden") })
+        Ok(Inner {
+            queries: map("queries"),
+            keys: map("keys"),
+            values: map("values"),
+            attended: map("attended"),
+            preactivation: map("preactivation"),
+            hidden: map("hidden"),
+        })
     }
     fn calibrate(&self, network: &dyn Network, parameters: &[Parameter]) -> Result<(), StrategyError> {
         let mut pass = Pass::eval().observe(true);
@@ -141,12 +148,18 @@ fn inner_maps_see_what_they_map_and_the_identity_changes_no_bit() {
     let logits = vit.forward(&images(), &mut pass);
     assert!(logits.equal(&build(Uses::Nothing).0.forward(&images(), &mut Pass::eval())));
     for block in 0..2 {
-        let site = |kind| Site { block, depth: 2, kind, width: WIDTH }.index();
+        let site = |kind| Site { block, depth: 2, kind, width: WIDTH, num_heads: 2, hidden: 2 * WIDTH }.index();
         let (attention, mlp) = (site(BranchKind::Attention), site(BranchKind::Mlp));
         let size = |name: String| pass.recall(&name).map(Tensor::size);
-        assert_eq!(size(format!("values{attention}")), Some(vec![BATCH, 2, TOKENS, WIDTH / 2]));
+        for part in ["queries", "keys", "values"] {
+            assert_eq!(size(format!("{part}{attention}")), Some(vec![BATCH, 2, TOKENS, WIDTH / 2]));
+        }
         assert_eq!(size(format!("attended{attention}")), Some(vec![BATCH, TOKENS, WIDTH]));
-        assert_eq!(size(format!("hidden{mlp}")), Some(vec![BATCH, TOKENS, 2 * WIDTH]));
+        for part in ["preactivation", "hidden"] {
+            assert_eq!(size(format!("{part}{mlp}")), Some(vec![BATCH, TOKENS, 2 * WIDTH]));
+        }
+        let (before, behind) = (pass.recall(&format!("preactivation{mlp}")), pass.recall(&format!("hidden{mlp}")));
+        assert!(before.unwrap().gelu("none").equal(behind.unwrap()));
         assert_eq!((size(format!("hidden{attention}")), size(format!("values{mlp}"))), (None, None));
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::colour::{self, Rgb, WHITE};
 use crate::curves::{Curves, Line, Lines};
 use crate::figure::{Axis, Bar, Body, Figure, Panel, Strip};
+use crate::heat::{Heat, Source};
 use crate::scale::Scale;
 use crate::scene::Pixels;
 use crate::study::{self, Arm, Study};
@@ -17,75 +18,20 @@ const NONE: u8 = 255;
 /// The logarithmic scale of colours reaches from its top down to this part of it.
 const SPAN: f64 = 100.0;
 
-/// What a heat map shows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Heat {
-    pub figure: study::Figure,
-    pub title: &'static str,
-    /// What the figure is, with its unit.
-    pub bar: &'static str,
-    pub log: bool,
-    /// What an arm without it lacks, where not every arm has it: such an arm gets no panel.
-    pub only_with: Option<&'static str>,
-}
-
-/// CaiT's diagnostic.
-pub(crate) const RATIO: Heat = Heat {
-    figure: study::Figure::Ratio,
-    title: "Update ratio per layer over training",
-    bar: "norm(update) / norm(residual), mean over tokens (no unit, log)",
-    log: true,
-    only_with: None,
-};
-/// The size of learned scales.
-pub(crate) const GAMMA: Heat = Heat {
-    figure: study::Figure::Gamma,
-    title: "Size of gamma per layer over training",
-    bar: "mean absolute gamma (no unit, log)",
-    log: true,
-    only_with: Some("gamma"),
-};
-/// How far gates are open.
-pub(crate) const GATE_MEAN: Heat = Heat {
-    figure: study::Figure::GateMean,
-    title: "Mean gate per layer over training",
-    bar: "gate, mean over tokens (no unit)",
-    log: false,
-    only_with: Some("gate"),
-};
-/// How many gates are at an end of their range.
-pub(crate) const GATE_SATURATED: Heat = Heat {
-    figure: study::Figure::GateSaturated,
-    title: "Saturated gates per layer over training",
-    bar: "share of gates in the outer 5 % of their range (0 to 1)",
-    log: false,
-    only_with: Some("gate"),
-};
-/// Whether updates go along with the stream or against it.
-pub(crate) const COSINE: Heat = Heat {
-    figure: study::Figure::Cosine,
-    title: "Cosine between update and residual per layer over training",
-    bar: "cos(update, residual), mean over tokens (no unit)",
-    log: false,
-    only_with: None,
-};
-
-/// Mean over seeds by step and block, and the number of seeds that have any.
+/// Mean over seeds by step and block, of each map of a panel, and the number of seeds that have any.
 struct Map {
-    cells: [BTreeMap<(u64, u64), f64>; 2],
+    cells: Vec<BTreeMap<(u64, u64), f64>>,
     n: usize,
 }
 
-const BRANCHES: [(Branch, &str); 2] = [(Branch::Attention, "attention"), (Branch::Mlp, "MLP")];
-
-/// A heat map for each arm at each point, attention and MLP side by side.
+/// Heat maps for each arm at each point, side by side.
 pub(crate) fn heat(study: &Study, heat: Heat) -> Result<Figure, String> {
     let rows = study.rows();
-    let maps: Vec<Map> = rows.iter().map(|arm| map(study, arm, heat.figure)).collect();
+    let maps: Vec<Map> = rows.iter().map(|arm| map(study, arm, heat.source)).collect();
     let all = || maps.iter().flat_map(|map| &map.cells).flatten();
     let scale = colours(heat.log, all().map(|(_, value)| *value)).ok_or_else(|| match heat.only_with {
         Some(part) => format!("no run has recorded a {part}"),
-        None => "no run has recorded telemetry".to_owned(),
+        None => format!("no run has recorded {}", heat.source.lack()),
     })?;
     let steps = all().map(|((step, _), _)| *step).max().unwrap_or(0);
     let blocks = all().map(|((_, block), _)| block + 1).max().unwrap_or(1);
@@ -99,9 +45,10 @@ pub(crate) fn heat(study: &Study, heat: Heat) -> Result<Figure, String> {
             continue;
         }
         let body = if map.n == 0 {
-            Body::Empty("no telemetry".to_owned())
+            Body::Empty(format!("no {}", heat.source.lack()))
         } else {
-            Body::Strips(BRANCHES.iter().zip(&map.cells).map(|((_, name), cells)| strip(name, cells, scale)).collect())
+            let strips = heat.source.strips().iter().zip(&map.cells);
+            Body::Strips(strips.map(|(name, cells)| strip(name, cells, scale)).collect())
         };
         panels.push(Panel { name: arm.name.clone(), detail: detail(study, arm, map.n), body });
     }
@@ -186,22 +133,22 @@ fn three(x: f64) -> String {
     format!("{x:.digits$}")
 }
 
-fn map(study: &Study, arm: &Arm, figure: study::Figure) -> Map {
-    let mut sums: [BTreeMap<(u64, u64), (f64, u32)>; 2] = [BTreeMap::new(), BTreeMap::new()];
+fn map(study: &Study, arm: &Arm, source: Source) -> Map {
+    let mut sums: Vec<BTreeMap<(u64, u64), (f64, u32)>> = vec![BTreeMap::new(); source.strips().len()];
     let mut n = 0;
     for run in arm.lines.iter().flat_map(|line| &line.runs) {
         let mut has_any = false;
-        for join in study.records[*run].joins.iter().filter(|join| join.get(figure).is_finite()) {
+        for (map, step, block, figure) in source.cells(&study.records[*run]).filter(|cell| cell.3.is_finite()) {
             has_any = true;
-            let (sum, count) =
-                sums[usize::from(join.branch == Branch::Mlp)].entry((join.step, join.block)).or_default();
-            *sum += join.get(figure);
+            let (sum, count) = sums[map].entry((step, block)).or_default();
+            *sum += figure;
             *count += 1;
         }
         n += usize::from(has_any);
     }
-    let cells = sums.map(|sums| sums.into_iter().map(|(at, (sum, count))| (at, sum / f64::from(count))).collect());
-    Map { cells, n }
+    let means =
+        |sums: BTreeMap<_, (f64, u32)>| sums.into_iter().map(|(at, (sum, n))| (at, sum / f64::from(n))).collect();
+    Map { cells: sums.into_iter().map(means).collect(), n }
 }
 
 fn strip(name: &'static str, cells: &BTreeMap<(u64, u64), f64>, scale: Scale) -> Strip {

@@ -14,6 +14,7 @@ mod error;
 mod figure;
 mod font;
 mod forest;
+mod heat;
 mod layers;
 mod lines;
 mod panel;

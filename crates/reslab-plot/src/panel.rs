@@ -136,6 +136,9 @@ fn draw_strip(scene: &mut Scene, axes: Axes, strip: &Strip) {
         let area = Area { x: left, y: top, w: right - left, h: bottom - top };
         scene.image(area, strip.pixels.clone());
     }
+    if strip.name.is_empty() {
+        return;
+    }
     let middle = axes.area.x + axes.area.w / 2.0;
     scene.text((middle, axes.area.y - 4.0), strip.name, SMALL, Anchor::Middle).colour(SOFT);
 }

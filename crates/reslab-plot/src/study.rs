@@ -1,7 +1,7 @@
 //! A sweep's records as the plots need them: the series of each run, and the runs of each line and panel.
 
 use reslab_record::{
-    Axis, Branch, EvalRow, LayerRow, Limits, Outcome, PlannedRun, Split, StepRow, Weights, read_rows_within,
+    Axis, Branch, EvalRow, LayerRow, Limits, Outcome, PlannedRun, ProbeRow, Split, StepRow, Weights, read_rows_within,
 };
 use reslab_report::{Run, SpikeRule, Sweep, Table, spike_score};
 use std::path::Path;
@@ -25,6 +25,7 @@ pub(crate) struct Records {
     /// Step and accuracy on the validation split.
     pub accuracy: Vec<(f64, f64)>,
     pub joins: Vec<Join>,
+    pub blocks: Vec<Block>,
 }
 
 /// The figures of one join at one step; NaN where one is not defined.
@@ -45,6 +46,34 @@ pub(crate) enum Figure {
     GateMean,
     GateSaturated,
     Cosine,
+}
+
+/// The figures of one block on the probe batch at one step; NaN where one is not defined.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block {
+    pub step: u64,
+    pub block: u64,
+    figures: [f64; 3],
+}
+
+/// A figure of blocks on the probe batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probe {
+    LogitMax,
+    Entropy,
+    Similarity,
+}
+
+impl Block {
+    fn new(row: &ProbeRow) -> Self {
+        // In the order of `Probe`.
+        let figures = [row.attention_logit_max, row.attention_entropy, row.token_similarity];
+        Self { step: row.step, block: row.block, figures: figures.map(|figure| figure.unwrap_or(f64::NAN)) }
+    }
+
+    pub fn get(&self, figure: Probe) -> f64 {
+        self.figures[figure as usize]
+    }
 }
 
 impl Join {
@@ -78,6 +107,7 @@ impl Records {
             grad_norm,
             accuracy: evals.iter().filter(on_validation).map(|row| (row.step as f64, row.top1)).collect(),
             joins: layers.iter().map(Join::new).collect(),
+            blocks: read_rows_within::<ProbeRow>(dir, &limits).rows.iter().map(Block::new).collect(),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::figure::{MARGIN, SMALL, SUBJECT, TITLE};
 use crate::font::{self, Weight};
 use crate::scene::{Anchor, Scene};
 use crate::study::Study;
-use crate::{PlotError, forest, layers, lines, raster, svg};
+use crate::{PlotError, forest, heat, layers, lines, raster, svg};
 
 /// One plot of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,19 +37,22 @@ pub struct Plots {
 type Draw = fn(&Study) -> Result<Scene, String>;
 
 /// Every plot, in the order in which they are best looked at.
-const ALL: [(&str, Draw); 12] = [
+const ALL: [(&str, Draw); 15] = [
     ("differences", forest::forest),
     ("loss", |study| lines::loss(study).map(|figure| figure.draw())),
     ("val_accuracy", |study| lines::accuracy(study).map(|figure| figure.draw())),
     ("grad_norm", |study| lines::grad_norm(study).map(|figure| figure.draw())),
     ("learning_rate", |study| lines::learning_rate(study).map(|figure| figure.draw())),
     ("depth", |study| lines::depth(study).map(|figure| figure.draw())),
-    ("update_ratio", |study| layers::heat(study, layers::RATIO).map(|figure| figure.draw())),
-    ("gamma", |study| layers::heat(study, layers::GAMMA).map(|figure| figure.draw())),
+    ("update_ratio", |study| layers::heat(study, heat::RATIO).map(|figure| figure.draw())),
+    ("gamma", |study| layers::heat(study, heat::GAMMA).map(|figure| figure.draw())),
     ("residual_rms", |study| layers::residual_rms(study).map(|figure| figure.draw())),
-    ("gate_mean", |study| layers::heat(study, layers::GATE_MEAN).map(|figure| figure.draw())),
-    ("gate_saturated", |study| layers::heat(study, layers::GATE_SATURATED).map(|figure| figure.draw())),
-    ("cosine", |study| layers::heat(study, layers::COSINE).map(|figure| figure.draw())),
+    ("gate_mean", |study| layers::heat(study, heat::GATE_MEAN).map(|figure| figure.draw())),
+    ("gate_saturated", |study| layers::heat(study, heat::GATE_SATURATED).map(|figure| figure.draw())),
+    ("cosine", |study| layers::heat(study, heat::COSINE).map(|figure| figure.draw())),
+    ("attention_logit_max", |study| layers::heat(study, heat::LOGIT_MAX).map(|figure| figure.draw())),
+    ("attention_entropy", |study| layers::heat(study, heat::ENTROPY).map(|figure| figure.draw())),
+    ("token_similarity", |study| layers::heat(study, heat::SIMILARITY).map(|figure| figure.draw())),
 ];
 
 /// Draws every plot for which the records of the sweep's folder `dir` have the figures. `sweep` and `table` are what

@@ -95,6 +95,10 @@ impl Fake {
                 images: 9,
             };
             dir.evals().unwrap().append_all(&[row(99), row(199)]).unwrap();
+            if self.telemetry {
+                let rows = [99, 199].into_iter().flat_map(|step| self.probes(step));
+                dir.probes().unwrap().append_all(&rows.collect::<Vec<_>>()).unwrap();
+            }
         }
         if self.done {
             let outcome = if self.non_finite { Outcome::NonFinite { step: self.steps - 1 } } else { Outcome::Finished };
@@ -136,6 +140,19 @@ impl Fake {
             images_per_s: 1.0,
             seconds: at,
         }
+    }
+
+    fn probes(&self, step: u64) -> Vec<ProbeRow> {
+        let row = |block: u64| ProbeRow {
+            step,
+            block,
+            attention_logit_max: self.odd.or(Some((1 + block) as f64 + 0.01 * step as f64)),
+            attention_entropy: self.odd.or(Some(0.9 - 0.1 * block as f64)),
+            token_similarity: self.odd.or(Some(0.2 * block as f64)),
+            residual_rms_attention: None,
+            residual_rms_mlp: None,
+        };
+        (0..self.depth as u64).map(row).collect()
     }
 
     fn joins(&self, step: u64) -> Vec<LayerRow> {
@@ -235,6 +252,9 @@ fn every_plot_has_a_title_axes_with_units_all_arms_and_n() {
         of("residual_rms", "Size of the residual by depth", ["block (attention, then MLP)", "residual rms (no unit)"]),
         of("update_ratio", "Update ratio per layer over training", [step, "block"]),
         of("cosine", "Cosine between update and residual per layer over training", [step, "block"]),
+        of("attention_logit_max", "Largest attention logit per block over training", [step, "block"]),
+        of("attention_entropy", "Attention entropy per block over training", [step, "block"]),
+        of("token_similarity", "Likeness of tokens per block over training", [step, "block"]),
     ];
     for (name, title, axes) in cases {
         let texts = texts(svg(&plots, name));
@@ -377,6 +397,7 @@ fn a_plot_without_records_is_left_out_with_its_reason_and_its_old_files_are_remo
     let why: BTreeMap<&str, &str> = plots.left_out.iter().map(|(name, why)| (*name, why.as_str())).collect();
     assert_eq!(why["update_ratio"], "no run has recorded telemetry");
     assert_eq!(why["gate_mean"], "no run has recorded a gate");
+    assert_eq!(why["attention_entropy"], "no run has recorded probes");
     assert_eq!(why["val_accuracy"], "no run has recorded it");
     assert_eq!(plots.drawn.iter().map(|plot| plot.name).collect::<Vec<_>>(), ["differences", "loss", "grad_norm"]);
 }
@@ -390,6 +411,7 @@ fn an_arm_without_telemetry_says_so_in_its_panel() {
     let plots = draw(dir.path());
     assert!(texts(svg(&plots, "update_ratio")).contains(&"no telemetry"));
     assert!(texts(svg(&plots, "update_ratio")).contains(&"n = 0 of 3"));
+    assert!(texts(svg(&plots, "token_similarity")).contains(&"no probes"));
     assert!(texts(svg(&plots, "val_accuracy")).contains(&"no records"));
 }
 
@@ -412,7 +434,7 @@ fn one_seed_unbegun_runs_and_damaged_rows_break_nothing() {
     std::fs::remove_dir_all(dir.path().join("runs")).unwrap();
     let plots = draw(dir.path());
     assert!(plots.drawn.is_empty());
-    assert_eq!(plots.left_out.len(), 12);
+    assert_eq!(plots.left_out.len(), 15);
 }
 
 #[test]

@@ -26,6 +26,18 @@ pub enum RecordError {
         /// What is wrong in it, and where.
         problem: String,
     },
+    /// Something else wrote to a file that only its run writes.
+    #[error(
+        "{path}: {problem}: something else changed it while the run wrote it; rows would be missing, so what they stood for is \
+         computed again when the run is started again",
+        path = path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// How it differs from what was written.
+        problem: String,
+    },
     /// Not enough free space.
     #[error(
         "{path}: not enough space: {needed} bytes are needed, {free} are free; free some or use `--out` on another disk",

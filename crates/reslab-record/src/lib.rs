@@ -23,6 +23,7 @@ pub mod rows;
 mod run_dir;
 mod same;
 mod table;
+mod tail;
 mod tensor;
 
 pub use checkpoint::{CHECKPOINT_BROKEN_FILE, CHECKPOINT_FILE, CHECKPOINT_FORMAT, CHECKPOINT_PREV_FILE};
@@ -40,4 +41,5 @@ pub use rows::{Branch, EvalRow, LayerRow, ProbeRow, Row, Split, StepRow, Weights
 pub use run_dir::RunDir;
 pub use same::same_records;
 pub use table::{CutBack, EvalWriter, LayerWriter, ProbeWriter, RowWriter, Rows, StepWriter, read_rows};
+pub use tail::{Grown, Tail};
 pub use tensor::{Dtype, NamedTensor};

@@ -1,8 +1,8 @@
 //! `plan.toml`: the frozen plan of a sweep, written before its first run and read by everything after it.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
 
 use crate::file;
 use crate::{RecordError, Result};
@@ -137,12 +137,41 @@ impl Plan {
     pub fn read(sweep: &Path) -> Result<Self> {
         let path = Self::path(sweep);
         let text = file::read_text(&path)?;
-        let plan: Plan = toml::from_str(&text).map_err(|e| RecordError::parse(&path, e.to_string().trim()))?;
+        let damaged = |problem: String| {
+            RecordError::parse(
+                &path,
+                format!(
+                    "no plan that can be used: {problem}\nMove it away (plan.prev.toml may be the one before it) and call \
+                     `reslab sweep` again: it is made anew from the sweep file, and runs that are there are taken up"
+                ),
+            )
+        };
+        let plan: Plan = toml::from_str(&text).map_err(|e| damaged(e.to_string().trim().to_owned()))?;
         if plan.format != PLAN_FORMAT {
             let problem = format!("format {} of a plan; this program knows {PLAN_FORMAT}", plan.format);
             return Err(RecordError::parse(&path, problem));
         }
+        plan.check().map_err(damaged)?;
         Ok(plan)
+    }
+
+    /// What no plan of this program is like: a run that stands in it twice would count twice, and a folder elsewhere is
+    /// not the sweep's.
+    fn check(&self) -> std::result::Result<(), String> {
+        let mut ids = BTreeSet::new();
+        let mut folders = BTreeSet::new();
+        for run in &self.runs {
+            let named = || format!("run {} ({} with seed {})", run.id, run.arm, run.seed);
+            let mut parts = Path::new(&run.folder).components();
+            let inside = [parts.next(), parts.next(), parts.next()];
+            if !matches!(inside, [Some(Component::Normal(runs)), Some(Component::Normal(_)), None] if runs == "runs") {
+                return Err(format!("{}: its folder is not one inside runs/: {:?}", named(), run.folder));
+            }
+            if !ids.insert(&run.id) || !folders.insert(&run.folder) {
+                return Err(format!("{} stands in it twice, or shares its folder with another run", named()));
+            }
+        }
+        Ok(())
     }
 
     /// Writes `plan.toml` by rename; one that stood there before is kept as `plan.prev.toml`, unless it is equal.
@@ -197,7 +226,17 @@ mod tests {
             study: Some(Study { primary: ["gated[initial_gain=0.1]".into(), "plain".into()], done_before: 0 }),
             source: Source { path: "configs/demo.toml".into(), sha256: "00".into() },
             versions: BTreeMap::from([("reslab".into(), "0.1.0".into())]),
-            runs: vec![run.clone(), PlannedRun { axes: vec![], family: "plain".into(), arm: "plain".into(), ..run }],
+            runs: vec![
+                run.clone(),
+                PlannedRun {
+                    id: "6f5e4d3c2b1a".into(),
+                    axes: vec![],
+                    family: "plain".into(),
+                    arm: "plain".into(),
+                    folder: "runs/plain-s2-6f5e4d3c".into(),
+                    ..run
+                },
+            ],
         }
     }
 
@@ -235,6 +274,33 @@ mod tests {
         assert_eq!(run.name_without(|axis| axis.grid), "gated[initial_gain=0.1]");
         assert_eq!(run.name_without(|_| true), "gated");
         assert_eq!(plan.runs[1].name_without(|_| false), "plain");
+    }
+
+    #[test]
+    fn a_plan_that_would_count_a_run_twice_or_read_elsewhere_is_refused_with_what_helps() {
+        let refused = |change: fn(&mut Plan)| {
+            let dir = tempfile::tempdir().unwrap();
+            let mut plan = plan();
+            change(&mut plan);
+            plan.write(dir.path()).unwrap();
+            let error = Plan::read(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("plan.toml") && error.contains("Move it away"), "{error}");
+            error
+        };
+        assert!(refused(|plan| plan.runs.push(plan.runs[0].clone())).contains("twice"));
+        assert!(refused(|plan| plan.runs[1].folder = plan.runs[0].folder.clone()).contains("shares its folder"));
+        for folder in ["elsewhere/plain", "runs", "runs/../../x", "/runs/plain", "runs/a/b", "", "../runs/plain"] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut plan = plan();
+            plan.runs[1].folder = folder.to_owned();
+            plan.write(dir.path()).unwrap();
+            let error = Plan::read(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("not one inside runs/"), "{folder}: {error}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(Plan::path(dir.path()), "format = 1\nname = \"de").unwrap();
+        let error = Plan::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("Move it away"), "{error}");
     }
 
     #[test]

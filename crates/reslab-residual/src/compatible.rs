@@ -37,7 +37,7 @@ pub fn check_compatible(strategy: &dyn Strategy, drop_path: &DropPathConfig, nor
             .to_owned()
     })?;
     // The joins themselves know how drop path acts on them; a counting scope builds one without memory.
-    let site = Site { block: 0, depth: 1, kind: BranchKind::Attention, width: 1 };
+    let site = Site { block: 0, depth: 1, kind: BranchKind::Attention, width: 1, num_heads: 1, hidden: 1 };
     let join = strategy.join(&Scope::counting(), site).map_err(|e| ConfigError::new("residual.kind", e.to_string()))?;
     match join.drop_rule() {
         DropRule::Refused(reason) => {

@@ -9,18 +9,22 @@
 mod compatible;
 mod connect;
 mod drop_path;
+mod parts;
 mod pass;
 mod registry;
 mod site;
+mod start;
 mod strategy;
 mod telemetry;
 
 pub use compatible::{check_compatible, require_norm};
 pub use connect::connect;
 pub use drop_path::{DrawStep, DropMode, DropPath, DropPathConfig, Masks, Schedule, subset_size};
+pub use parts::{LayerNorm, NORM_EPS, gate_share, normalize};
 pub use pass::{Mode, Pass};
 pub use registry::{Registry, Variant};
-pub use site::{BranchKind, Norm, Site, Weight};
+pub use site::{BranchKind, LINEAR_STD, Norm, Site, Weight};
+pub use start::{Start, start};
 pub use strategy::{
     Branch, DropRule, Gamma, Inner, InnerMap, Join, Network, OneStream, OptimScale, Strategy, StrategyClone,
     StrategyError, Stream,

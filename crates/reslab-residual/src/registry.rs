@@ -17,6 +17,9 @@ pub struct Variant {
     pub source: &'static str,
     /// The smallest valid table `[residual]`, in TOML.
     pub example: &'static str,
+    /// Trainable parameters that it adds to a block, with the example's keys: a sum of products of numbers and of D
+    /// (width), H (heads), M (hidden width of the MLP), N (tokens) and L (depth): `2*D`.
+    pub parameters: &'static str,
     /// Its keys, without `kind`.
     pub keys: fn() -> Vec<KeyDoc>,
     /// Parses its keys, `kind` taken out.

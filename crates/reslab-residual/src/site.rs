@@ -36,6 +36,10 @@ pub struct Site {
     pub kind: BranchKind,
     /// Width D of the branch.
     pub width: i64,
+    /// Heads H of the network's attention.
+    pub num_heads: i64,
+    /// Width M of the MLP's hidden layer.
+    pub hidden: i64,
 }
 
 impl Site {
@@ -71,6 +75,9 @@ impl Norm {
     }
 }
 
+/// Std of every linear layer's truncated normal at step 0 (cut at absolute +-2, as in timm), under a gain of 1.
+pub const LINEAR_STD: f64 = 0.02;
+
 /// A weight matrix whose init std a strategy may scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
@@ -86,8 +93,24 @@ pub enum Weight {
     Fc1(Site),
     /// The MLP's second matrix.
     Fc2(Site),
-    /// The patch embedding.
-    Embedding,
+    /// The patch embedding of a network of so many blocks.
+    Embedding {
+        /// Number of blocks of the network.
+        depth: usize,
+    },
     /// The classifier.
     Head,
+}
+
+impl Weight {
+    /// The gain under which a block's matrix starts with Xavier's std, sqrt(2 / (inputs + outputs)), for papers that begin
+    /// from it. 1 outside the blocks.
+    pub fn xavier_gain(self) -> f64 {
+        let sum = match self {
+            Weight::Query(site) | Weight::Key(site) | Weight::Value(site) | Weight::Out(site) => 2 * site.width,
+            Weight::Fc1(site) | Weight::Fc2(site) => site.width + site.hidden,
+            Weight::Embedding { .. } | Weight::Head => return 1.0,
+        };
+        (2.0 / sum as f64).sqrt() / LINEAR_STD
+    }
 }

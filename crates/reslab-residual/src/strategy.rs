@@ -48,7 +48,8 @@ pub trait Strategy: Debug + Send + StrategyClone {
         Ok(Box::new(OneStream { width }))
     }
 
-    /// Maps inside a branch: on the values, on the attention's output before its projection, on the input of fc2.
+    /// Maps inside a branch: on the queries, keys and values, on the attention's output before its projection, before
+    /// and behind the MLP's GELU.
     ///
     /// # Errors
     /// When a parameter can't be registered.
@@ -56,8 +57,8 @@ pub trait Strategy: Debug + Send + StrategyClone {
         Ok(Inner::default())
     }
 
-    /// Factors on learning rate, weight decay and Adam's eps of one parameter.
-    fn optim_scale(&self, _parameter: &Parameter) -> OptimScale {
+    /// Factors on learning rate, weight decay and Adam's eps of one parameter, in a network of `depth` blocks.
+    fn optim_scale(&self, _parameter: &Parameter, _depth: usize) -> OptimScale {
         OptimScale::ONE
     }
 
@@ -194,10 +195,16 @@ pub trait InnerMap: Debug + Send {
 /// The maps inside one branch. A site's own kind decides which of them are used.
 #[derive(Debug, Default)]
 pub struct Inner {
+    /// On the queries, `[B, H, N, D/H]`.
+    pub queries: Option<Box<dyn InnerMap>>,
+    /// On the keys, `[B, H, N, D/H]`.
+    pub keys: Option<Box<dyn InnerMap>>,
     /// On the values, `[B, H, N, D/H]`.
     pub values: Option<Box<dyn InnerMap>>,
     /// On the attention's output before its projection, `[B, N, D]`.
     pub attended: Option<Box<dyn InnerMap>>,
+    /// On the output of fc1 before GELU, `[B, N, mlp_ratio * D]`.
+    pub preactivation: Option<Box<dyn InnerMap>>,
     /// On the input of fc2, `[B, N, mlp_ratio * D]`.
     pub hidden: Option<Box<dyn InnerMap>>,
 }

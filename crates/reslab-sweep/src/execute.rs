@@ -129,12 +129,14 @@ impl Executor<'_, '_> {
             return;
         }
         self.looked = Instant::now();
-        let (held, free): (Vec<usize>, Vec<usize>) = self
-            .elsewhere
-            .drain(..)
-            .partition(|index| look(&self.job.runs[*index], self.job.sweep, self.job.retry) == Some(Skip::Elsewhere));
-        self.elsewhere = held;
-        self.look_through(free);
+        for index in std::mem::take(&mut self.elsewhere) {
+            match look(&self.job.runs[index], self.job.sweep, self.job.retry) {
+                // As before, which was told then.
+                Some(Skip::Elsewhere) => self.elsewhere.push(index),
+                Some(why) => self.skip(index, why),
+                None => self.queue.push_back(index),
+            }
+        }
     }
 
     /// Ends the runs of which nothing was heard for too long. They can't save any more.

@@ -48,6 +48,14 @@ pub fn freeze(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
 /// The plan that is there cannot be read.
 pub fn preview(plan: &Plan, sweep: &Path) -> Result<Frozen, RecordError> {
     let old = if Plan::path(sweep).exists() { Some(Plan::read(sweep)?) } else { None };
+    if let Some(old) = old.as_ref().filter(|old| old.name != plan.name) {
+        // Names that differ only in characters that no folder's name has would share one.
+        let problem = format!(
+            "is the plan of the sweep {:?}, and this one is {:?}; rename one, or use `--out` with another folder",
+            old.name, plan.name
+        );
+        return Err(RecordError::Parse { path: Plan::path(sweep), problem });
+    }
     let mut plan = plan.clone();
     let folders = folders(sweep);
     for run in &mut plan.runs {

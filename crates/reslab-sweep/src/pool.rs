@@ -106,9 +106,12 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Sends a signal to every child and what it started.
+    /// Sends a signal to every child and what it started. One that was stopped (SIGSTOP) goes on, or it could not heed it.
     pub(crate) fn signal(&self, signal: i32) {
-        self.running.iter().for_each(|running| running.signal(signal));
+        for running in &self.running {
+            running.signal(signal);
+            running.signal(libc::SIGCONT);
+        }
     }
 
     /// The tasks that run now.

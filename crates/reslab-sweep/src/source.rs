@@ -1,6 +1,7 @@
 //! A sweep file, read: what it extends, its profile and `--set` merged in, its frame (name, seeds, ...) checked.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,9 @@ use crate::names::folder_safe;
 use crate::node::{self, Item, Map, Node};
 use crate::reader::{Arm, Frame, Reader};
 use crate::set;
+
+/// Bytes that no sweep file reaches; a device gives them without end.
+const LARGEST: u64 = 16_000_000;
 
 /// What the command line changes in a sweep file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -141,7 +145,15 @@ fn read_chain(
 ) -> Result<(Map, String), SweepError> {
     let file = path.display().to_string();
     let cannot = |e: std::io::Error| SweepError::new(&file, "", format!("cannot be read: {e}"));
-    let bytes = fs::read(path).map_err(cannot)?;
+    let mut bytes = Vec::new();
+    fs::File::open(path).and_then(|open| open.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(cannot)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(SweepError::new(
+            &file,
+            "",
+            format!("is larger than {} MB, so it is no sweep file", LARGEST / 1_000_000),
+        ));
+    }
     let text = std::str::from_utf8(&bytes)
         .map_err(|e| SweepError::new(&file, "", format!("is not UTF-8 text (byte {})", e.valid_up_to())))?;
     let mut map = node::parse(text, &Arc::from(file.as_str()))?;

@@ -75,6 +75,7 @@ struct Sgd {
 };
 
 struct Autocast {
+    int32_t device;
     int32_t enabled, dtype, cache;
 };
 
@@ -249,30 +250,33 @@ uint64_t reslab_runtime_version() { return aoti_torch_abi_version(); }
 
 const char* reslab_header_version() { return TORCH_VERSION; }
 
-// ---- autocast on CUDA (state of the calling thread)
+// ---- autocast (state of the calling thread), by c10::DeviceType
 
-char* reslab_autocast_state(Autocast* out) {
+char* reslab_autocast_state(int32_t device, Autocast* out) {
     return without_grad([&] {
-        *out = {at::autocast::is_autocast_enabled(at::kCUDA),
-                static_cast<int32_t>(at::autocast::get_autocast_dtype(at::kCUDA)),
+        auto type = static_cast<at::DeviceType>(device);
+        *out = {device, at::autocast::is_autocast_enabled(type),
+                static_cast<int32_t>(at::autocast::get_autocast_dtype(type)),
                 at::autocast::is_autocast_cache_enabled()};
     });
 }
 
-char* reslab_autocast_enter(bool on) {
+char* reslab_autocast_enter(int32_t device, bool on) {
     return without_grad([&] {
-        at::autocast::set_autocast_dtype(at::kCUDA, at::kBFloat16);
-        at::autocast::set_autocast_enabled(at::kCUDA, on);
+        auto type = static_cast<at::DeviceType>(device);
+        at::autocast::set_autocast_dtype(type, at::kBFloat16);
+        at::autocast::set_autocast_enabled(type, on);
         at::autocast::increment_nesting();
     });
 }
 
 char* reslab_autocast_leave(Autocast before) {
     return without_grad([&] {
+        auto type = static_cast<at::DeviceType>(before.device);
         // The cache holds bf16 copies of weights, which are stale after the optimizer's step.
         if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-        at::autocast::set_autocast_enabled(at::kCUDA, before.enabled);
-        at::autocast::set_autocast_dtype(at::kCUDA, static_cast<at::ScalarType>(before.dtype));
+        at::autocast::set_autocast_enabled(type, before.enabled);
+        at::autocast::set_autocast_dtype(type, static_cast<at::ScalarType>(before.dtype));
         at::autocast::set_autocast_cache_enabled(before.cache);
     });
 }

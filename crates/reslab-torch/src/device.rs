@@ -204,10 +204,11 @@ pub struct AutocastGuard {
     thread: PhantomData<*const ()>,
 }
 
-/// Turns bf16 autocast on CUDA on or off in this thread until the guard is dropped.
-pub fn autocast_bf16(on: bool) -> AutocastGuard {
-    let before = must(ffi::autocast_state());
-    must(ffi::autocast_enter(on));
+/// Turns bf16 autocast on this type of device on or off in this thread until the guard is dropped.
+pub fn autocast_bf16(device: Device, on: bool) -> AutocastGuard {
+    let kind = i32::from(device.is_cuda());
+    let before = must(ffi::autocast_state(kind));
+    must(ffi::autocast_enter(kind, on));
     AutocastGuard { before, thread: PhantomData }
 }
 
@@ -312,25 +313,28 @@ mod tests {
 
     #[test]
     fn autocast_ends_with_its_guard_also_nested_and_by_a_panic() {
-        let outside = ffi::autocast_state().unwrap();
-        assert_eq!(outside.enabled, 0);
-        {
-            let _outer = autocast_bf16(true);
-            let inside = ffi::autocast_state().unwrap();
-            assert_ne!(inside, outside);
+        for (kind, device) in [(0, Device::Cpu), (1, Device::Cuda(0))] {
+            let outside = ffi::autocast_state(kind).unwrap();
+            assert_eq!(outside.enabled, 0);
             {
-                let _inner = autocast_bf16(false);
-                assert_eq!(ffi::autocast_state().unwrap().enabled, 0);
+                let _outer = autocast_bf16(device, true);
+                let inside = ffi::autocast_state(kind).unwrap();
+                assert_ne!(inside, outside);
+                assert_eq!(ffi::autocast_state(1 - kind).unwrap().enabled, 0, "the other device is left alone");
+                {
+                    let _inner = autocast_bf16(device, false);
+                    assert_eq!(ffi::autocast_state(kind).unwrap().enabled, 0);
+                }
+                assert_eq!(ffi::autocast_state(kind).unwrap(), inside);
             }
-            assert_eq!(ffi::autocast_state().unwrap(), inside);
+            assert_eq!(ffi::autocast_state(kind).unwrap(), outside);
+            let panicked = std::panic::catch_unwind(|| {
+                let _guard = autocast_bf16(device, true);
+                panic!("in the middle of a step");
+            });
+            assert!(panicked.is_err());
+            assert_eq!(ffi::autocast_state(kind).unwrap(), outside);
         }
-        assert_eq!(ffi::autocast_state().unwrap(), outside);
-        let panicked = std::panic::catch_unwind(|| {
-            let _guard = autocast_bf16(true);
-            panic!("in the middle of a step");
-        });
-        assert!(panicked.is_err());
-        assert_eq!(ffi::autocast_state().unwrap(), outside);
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(crate) struct Sgd {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Autocast {
+    pub device: i32,
     pub enabled: i32,
     pub dtype: i32,
     pub cache: i32,
@@ -70,8 +71,8 @@ unsafe extern "C" {
     fn reslab_uses_tf32() -> bool;
     fn reslab_runtime_version() -> u64;
     fn reslab_header_version() -> *const c_char;
-    fn reslab_autocast_state(out: *mut Autocast) -> *mut c_char;
-    fn reslab_autocast_enter(on: bool) -> *mut c_char;
+    fn reslab_autocast_state(device: i32, out: *mut Autocast) -> *mut c_char;
+    fn reslab_autocast_enter(device: i32, on: bool) -> *mut c_char;
     fn reslab_autocast_leave(before: Autocast) -> *mut c_char;
     fn reslab_cuda_peak_bytes(device: i32, out: *mut i64) -> *mut c_char;
     fn reslab_cuda_reset_peak(device: i32) -> *mut c_char;
@@ -267,18 +268,18 @@ pub(crate) fn header_version() -> &'static str {
     unsafe { CStr::from_ptr(reslab_header_version()) }.to_str().expect("a version is ASCII")
 }
 
-/// This thread's autocast state for CUDA.
-pub(crate) fn autocast_state() -> Result<Autocast, String> {
-    let mut state = Autocast { enabled: 0, dtype: 0, cache: 0 };
+/// This thread's autocast state for a type of device: 0 CPU, 1 CUDA.
+pub(crate) fn autocast_state(device: i32) -> Result<Autocast, String> {
+    let mut state = Autocast { device, enabled: 0, dtype: 0, cache: 0 };
     // SAFETY: the shim writes one struct of this layout before it returns.
-    outcome(unsafe { reslab_autocast_state(&mut state) })?;
+    outcome(unsafe { reslab_autocast_state(device, &mut state) })?;
     Ok(state)
 }
 
 /// Turns bf16 autocast on or off, one level deeper.
-pub(crate) fn autocast_enter(on: bool) -> Result<(), String> {
-    // SAFETY: plain value.
-    outcome(unsafe { reslab_autocast_enter(on) })
+pub(crate) fn autocast_enter(device: i32, on: bool) -> Result<(), String> {
+    // SAFETY: plain values.
+    outcome(unsafe { reslab_autocast_enter(device, on) })
 }
 
 /// Leaves that level and restores the state before it.

@@ -25,7 +25,7 @@ pub struct Scores {
 /// Evaluates `vit` as it stands, in eval mode: no drop path, no augmentation.
 pub(crate) fn evaluate(vit: &Vit, split: &Split, augment: &Augment, train: &TrainConfig) -> Result<Scores, TrainError> {
     let _no_grad = no_grad_guard();
-    let _precision = autocast_bf16(train.precision == Precision::Bf16);
+    let _precision = autocast_bf16(split.device(), train.precision == Precision::Bf16);
     let batch = (train.batch / train.accumulate) as usize;
     let mut sums: Option<Tensor> = None; // [3]: loss, top 1, top 5
     for (images, labels) in split.batches(batch) {
@@ -48,7 +48,7 @@ pub(crate) fn probe(
     train: &TrainConfig,
 ) -> Result<ProbeFigures, TrainError> {
     let _no_grad = no_grad_guard();
-    let _precision = autocast_bf16(train.precision == Precision::Bf16);
+    let _precision = autocast_bf16(split.device(), train.precision == Precision::Bf16);
     let batch = (train.batch / train.accumulate) as usize;
     let mut passes = Vec::new();
     for (images, _) in split.batches(batch).take(train.accumulate as usize) {

@@ -9,22 +9,22 @@ use crate::config::OptimConfig;
 /// The optimizer of a network: groups by decay, and by what the strategy asks for.
 pub(crate) fn optimizer(
     config: &OptimConfig,
-    strategy: &dyn Strategy,
+    (strategy, depth): (&dyn Strategy, usize),
     parameters: &[Parameter],
 ) -> Result<Optimizer, TrainError> {
     let kind = match *config {
         OptimConfig::AdamW { betas: [beta1, beta2], eps, .. } => OptimKind::AdamW { beta1, beta2, eps },
         OptimConfig::Sgd { momentum, .. } => OptimKind::Sgd { momentum },
     };
-    let groups = groups(config.weight_decay(), strategy, parameters);
+    let groups = groups(config.weight_decay(), (strategy, depth), parameters);
     covers(&groups, parameters)?;
     Ok(Optimizer::new(kind, groups))
 }
 
-fn groups(weight_decay: f64, strategy: &dyn Strategy, parameters: &[Parameter]) -> Vec<OptimGroup> {
+fn groups(weight_decay: f64, (strategy, depth): (&dyn Strategy, usize), parameters: &[Parameter]) -> Vec<OptimGroup> {
     let mut groups: Vec<OptimGroup> = Vec::new();
     for parameter in parameters {
-        let OptimScale { lr, weight_decay: decay_scale, eps } = strategy.optim_scale(parameter);
+        let OptimScale { lr, weight_decay: decay_scale, eps } = strategy.optim_scale(parameter, depth);
         let (name, decay) = match parameter.group {
             Group::Decay => ("decay", weight_decay * decay_scale),
             Group::NoDecay => ("no_decay", 0.0),
@@ -63,6 +63,9 @@ mod tests {
     use reslab_residual::{Join, Registry, Site, StrategyError};
     use reslab_torch::Scope;
 
+    /// Of the networks here.
+    const DEPTH: usize = 2;
+
     fn parameters(strategy: &dyn Strategy) -> Vec<Parameter> {
         let table = "kind = 'vit'\ndepth = 2\nwidth = 8\nnum_heads = 2\npatch_size = 4\nmlp_ratio = 2.0\nqkv_bias = true\n\
                      pool = 'class'\nnorm_eps = 1e-6\nnorm = 'strategy'";
@@ -78,14 +81,15 @@ mod tests {
         for variant in registry.iter() {
             let strategy = registry.parse(&variant.example.parse().unwrap()).unwrap();
             let parameters = parameters(&*strategy);
-            let groups = groups(0.05, &*strategy, &parameters);
+            let groups = groups(0.05, (&*strategy, DEPTH), &parameters);
             covers(&groups, &parameters).unwrap();
             for (group, parameter) in groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
                 let token = ["position", "class_token"].contains(&parameter.name.as_str());
-                let decays = parameter.tensor.dim() > 1 && !token && parameter.group != Group::Gamma;
-                let (decay, name) = (if decays { 0.05 } else { 0.0 }, &parameter.name);
+                let decays = parameter.tensor.dim() > 1 && !token && parameter.group == Group::Decay;
+                let asked = strategy.optim_scale(parameter, DEPTH);
+                let (decay, name) = (if decays { 0.05 * asked.weight_decay } else { 0.0 }, &parameter.name);
                 assert_eq!(group.weight_decay, decay, "{}: {name} in {}", variant.name, group.name);
-                assert_eq!((group.lr_scale, group.eps_scale), (1.0, 1.0), "{}: {name}", variant.name);
+                assert_eq!((group.lr_scale, group.eps_scale), (asked.lr, asked.eps), "{}: {name}", variant.name);
             }
         }
     }
@@ -96,7 +100,7 @@ mod tests {
         let variant = registry.iter().next().unwrap();
         let strategy = registry.parse(&variant.example.parse().unwrap()).unwrap();
         let parameters = parameters(&*strategy);
-        let mut groups = groups(0.05, &*strategy, &parameters);
+        let mut groups = groups(0.05, (&*strategy, DEPTH), &parameters);
         let last = groups[0].parameters.pop().unwrap();
         assert!(matches!(covers(&groups, &parameters), Err(TrainError::Groups { .. })));
         groups[1].parameters.extend([last.clone(), last]);
@@ -110,9 +114,9 @@ mod tests {
         fn join(&self, _: &Scope, _: Site) -> Result<Box<dyn Join>, StrategyError> {
             unreachable!("only parameters are grouped here")
         }
-        fn optim_scale(&self, parameter: &Parameter) -> OptimScale {
+        fn optim_scale(&self, parameter: &Parameter, depth: usize) -> OptimScale {
             match parameter.name.as_str() {
-                "head.weight" | "head.bias" => OptimScale { lr: 0.5, weight_decay: 2.0, eps: 4.0 },
+                "head.weight" | "head.bias" => OptimScale { lr: 1.0 / depth as f64, weight_decay: 2.0, eps: 4.0 },
                 _ => OptimScale::ONE,
             }
         }
@@ -123,7 +127,7 @@ mod tests {
         let registry = Registry::builtin();
         let variant = registry.iter().next().unwrap();
         let parameters = parameters(&*registry.parse(&variant.example.parse().unwrap()).unwrap());
-        let groups = groups(0.05, &Scaling, &parameters);
+        let groups = groups(0.05, (&Scaling, DEPTH), &parameters);
         let of = |name: &str| groups.iter().find(|g| g.parameters.iter().any(|p| p.name == name)).unwrap();
         let figures = |name| (of(name).lr_scale, of(name).weight_decay, of(name).eps_scale);
         assert_eq!(figures("head.weight"), (0.5, 0.1, 4.0));

@@ -90,14 +90,15 @@ impl<'a> Learner<'a> {
         let vit = Vit::new(&scope, &config.model, config.strategy.as_ref(), config.input())?;
         let parameters = scope.parameters();
         let weights: Vec<Tensor> = parameters.iter().map(|p| p.tensor.shallow_clone()).collect();
-        let ema = (config.train.ema_decay > 0.0).then(|| Ema::new(config.train.ema_decay, &weights));
-        let optimizer = optimizer(&config.optim, config.strategy.as_ref(), &parameters)?;
+        let optimizer = optimizer(&config.optim, (config.strategy.as_ref(), config.model.depth), &parameters)?;
         let order = Order::new(seed, splits.train.len(), config.train.batch as usize)?;
         let augment = Augment::new(&config.data, seed, splits.shape, &splits.norm)?;
         let mut learner =
-            Self { config, seed, device, splits, order, augment, parameters, weights, vit, optimizer, ema };
+            Self { config, seed, device, splits, order, augment, parameters, weights, vit, optimizer, ema: None };
         let first = learner.batch(0)?;
         learner.vit.calibrate(&first.images)?;
+        // It starts from the weights that step 0 starts from.
+        learner.ema = (config.train.ema_decay > 0.0).then(|| Ema::new(config.train.ema_decay, &learner.weights));
         Ok(learner)
     }
 
@@ -229,7 +230,7 @@ impl<'a> Learner<'a> {
     /// Mean loss of a micro-batch, `[]`.
     fn loss(&self, batch: &Batch, pass: &mut Pass) -> Tensor {
         let logits = {
-            let _precision = autocast_bf16(self.config.train.precision == Precision::Bf16);
+            let _precision = autocast_bf16(batch.images.device(), self.config.train.precision == Precision::Bf16);
             self.vit.forward(&batch.images, pass).to_kind(Kind::Float)
         };
         cross_entropy(&logits, &batch.targets, self.config.train.label_smoothing)

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use reslab_fetch::Sources;
 use reslab_model::{NormPlacement, Vit};
 use reslab_residual::{
-    Branch, BranchKind, DropMode, Join, Norm, Registry, Site, Strategy, StrategyError, Variant, Weight, subset_size,
+    Branch, BranchKind, DropMode, Join, Network, Norm, Registry, Site, Strategy, StrategyError, Variant, Weight,
+    subset_size,
 };
 use reslab_torch::{stream, tch};
 
@@ -44,7 +45,7 @@ impl Strategy for Bare {
             _ if !self.gains => 1.0,
             Weight::Query(site) => 0.3 + site.block as f64,
             Weight::Fc2(_) => 0.1,
-            Weight::Embedding => 3.0,
+            Weight::Embedding { .. } => 3.0,
             Weight::Head => 0.0,
             _ => 1.0,
         }
@@ -66,6 +67,7 @@ static BARE: Variant = Variant {
     equation: "y = x + f(x)",
     source: "these tests",
     example: "kind = \"bare\"",
+    parameters: "0",
     keys: Vec::new,
     parse: |_| Ok(Box::new(Bare { gains: false })),
 };
@@ -107,11 +109,11 @@ fn doubles(strategy: &dyn Strategy, config: &RunConfig, (seed, below): (u64, &st
 fn gains(name: &str, strategy: &dyn Strategy, depth: usize, width: i64) -> Vec<f64> {
     let site = |kind: BranchKind| {
         let block = name.split('.').nth(1).and_then(|block| block.parse().ok()).expect("blocks.00.attention...");
-        Site { block, depth, kind, width }
+        Site { block, depth, kind, width, num_heads: 2, hidden: 2 * width }
     };
     let (attention, mlp) = (|| site(BranchKind::Attention), || site(BranchKind::Mlp));
     let weights = match name {
-        "patch_embed.weight" => vec![Weight::Embedding],
+        "patch_embed.weight" => vec![Weight::Embedding { depth }],
         "head.weight" => vec![Weight::Head],
         _ if name.ends_with(".attention.qkv.weight") => {
             vec![Weight::Query(attention()), Weight::Key(attention()), Weight::Value(attention())]
@@ -202,6 +204,13 @@ fn dealt(variant: &Variant, seed: u64) -> (Named, Vec<Tensor>) {
     (named(&learner.parameters), batches(&mut learner))
 }
 
+/// The network of a run before its strategy calibrates it, in float32.
+fn built(variant: &Variant, seed: u64) -> (Vit, Vec<Parameter>) {
+    let (config, scope) = (config(variant, "").unwrap(), Scope::new(seed, Kind::Float, Device::Cpu));
+    let vit = Vit::new(&scope, &config.model, config.strategy.as_ref(), config.input()).unwrap();
+    (vit, scope.parameters())
+}
+
 fn batches(learner: &mut Learner) -> Vec<Tensor> {
     let mut tensors = Vec::new();
     for step in STEPS {
@@ -217,8 +226,13 @@ fn every_strategy_trains_on_the_same_float32_parameters_and_batches() {
     let (base, images) = dealt(&BARE, SEED);
     for variant in registry().iter() {
         let strategy = config(variant, "").unwrap().strategy;
-        let (found, seen) = dealt(variant, SEED);
+        let (trained, seen) = dealt(variant, SEED);
         assert_eq!(seen, images, "{}: images, targets", variant.name);
+        let (vit, parameters) = built(variant, SEED);
+        let found = named(&parameters);
+        // A strategy may move the common parameters before step 0, but by its calibration alone.
+        vit.calibrate(&images[0]).unwrap();
+        assert_eq!(named(&parameters), trained, "{}", variant.name);
         for name in strangers(&base, &found, strategy.as_ref()) {
             // A gain acts before the one rounding to float32, which can then fall on either side.
             let gains = gains(&name, strategy.as_ref(), 2, 12);
@@ -236,7 +250,9 @@ fn every_strategy_trains_on_the_same_float32_parameters_and_batches() {
 /// By site, the kept samples of the logical batch.
 fn kept(learner: &Learner, step: u64) -> Vec<Vec<i64>> {
     let micro = BATCH / learner.config.train.accumulate as usize;
-    let sites = (0..2).flat_map(|block| BranchKind::ALL.map(|kind| Site { block, depth: 2, kind, width: 12 }));
+    let sites = (0..2).flat_map(|block| {
+        BranchKind::ALL.map(|kind| Site { block, depth: 2, kind, width: 12, num_heads: 2, hidden: 24 })
+    });
     let masks = learner.masks(step);
     let of_site = |site: Site| {
         let part = |(nth, masks): (usize, &Masks)| {
@@ -275,6 +291,31 @@ fn dropping(variant: &Variant) -> Vec<(DropMode, Vec<RunConfig>)> {
     };
     let all = |word: &str| RATES.iter().map(|rate| at(word, *rate)).collect::<Result<Vec<_>, _>>();
     MODES.iter().filter_map(|(mode, word)| Some((*mode, all(word).ok()?))).collect()
+}
+
+/// Halves every parameter before step 0.
+#[derive(Debug, Clone)]
+struct Halving;
+
+impl Strategy for Halving {
+    fn join(&self, _: &Scope, _: Site) -> Result<Box<dyn Join>, StrategyError> {
+        Ok(Box::new(BareJoin))
+    }
+    fn calibrate(&self, _: &dyn Network, parameters: &[Parameter]) -> Result<(), StrategyError> {
+        parameters.iter().for_each(|p| drop(p.tensor.shallow_clone().g_mul_scalar_(0.5)));
+        Ok(())
+    }
+}
+
+#[test]
+fn the_average_of_the_weights_starts_from_the_calibrated_ones() {
+    let mut config = config(&BARE, "").unwrap();
+    config.train.ema_decay = 0.9;
+    config.strategy = Box::new(Halving);
+    let learner = learner(&config, SEED);
+    assert_eq!(learner.ema.as_ref().unwrap().weights(), learner.weights);
+    let bare = named(&built(&BARE, SEED).1);
+    assert!(learner.parameters.iter().all(|p| p.tensor.equal(&(&bare[&p.name] * 0.5))), "control: it halves");
 }
 
 #[test]

@@ -102,8 +102,9 @@ impl RunConfig {
         require(parts >= 1 && self.train.batch % parts == 0, "train.batch", || {
             format!("{} images can't be split into {micro_batches} micro-batches", self.train.batch)
         })?;
+        // What the config says itself is nothing to tell.
+        self.micro_batches = (parts != self.train.accumulate).then_some(micro_batches);
         self.train.accumulate = parts;
-        self.micro_batches = Some(micro_batches);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run, strategies,
-    sweep,
+    sweep, watch,
 };
 use clap::{Parser, Subcommand};
 
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     /// The arms that two sweeps share, side by side
     #[command(after_help = compare::HELP)]
     Compare(compare::Arguments),
+    /// Show a running sweep live: runs, losses, spikes, devices, time left; reads only
+    Watch(watch::Arguments),
     /// Run a recorded plan anew elsewhere, and say which results agree
     #[command(after_help = reproduce::HELP)]
     Reproduce(reproduce::Arguments),

@@ -9,6 +9,7 @@
 //! }
 //! ```
 
+mod board;
 mod cli;
 #[cfg(test)]
 mod code_state;
@@ -21,6 +22,7 @@ mod execution;
 mod forecast;
 mod format;
 mod matmul;
+mod monitor;
 mod outcome;
 mod planning;
 mod probing;
@@ -36,7 +38,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
     bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run as run_one,
-    strategies, sweep,
+    strategies, sweep, watch as watch_sweep,
 };
 use std::process::ExitCode;
 
@@ -51,6 +53,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Run(arguments) => run_one::run(arguments, &registry),
         Command::Report(arguments) => report::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
+        Command::Watch(arguments) => watch_sweep::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments, &registry),
         Command::Strategies(arguments) => strategies::run(arguments, &registry),
         Command::Data(arguments) => data::run(arguments),
@@ -66,5 +69,12 @@ pub fn run(registry: Registry) -> ExitCode {
         lines.iter().for_each(terminal::error);
         exit
     });
-    exit.into()
+    match terminal::unsaid() {
+        Some(problem) if exit == outcome::Exit::Done => {
+            terminal::error(format_args!("standard output: cannot write: {problem}; what stands there is not whole"));
+            outcome::Exit::Failed
+        }
+        _ => exit,
+    }
+    .into()
 }

@@ -1,5 +1,6 @@
 //! How a command ends: exit codes, and errors that mean that nothing was started.
 
+use reslab_record::RecordError;
 use std::fmt::{self, Display};
 use std::process::ExitCode;
 
@@ -56,6 +57,21 @@ impl Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// An error before anything was started: one of usage where the call itself can't be right (a plan that can't be read, a
+/// file where a folder is to be), and of the place (a full disk) otherwise.
+pub(crate) fn not_begun(error: RecordError) -> anyhow::Error {
+    use std::io::ErrorKind::{AlreadyExists, InvalidFilename, NotADirectory, NotFound};
+    match &error {
+        RecordError::Parse { .. } => Usage::error(error),
+        RecordError::Io { source, .. }
+            if [AlreadyExists, InvalidFilename, NotADirectory, NotFound].contains(&source.kind()) =>
+        {
+            Usage::error(format!("{error}; `--out` names a folder, which may be new"))
+        }
+        _ => error.into(),
+    }
+}
 
 /// The lines to print for `error`, and the exit code that goes with it.
 pub(crate) fn explain(error: &anyhow::Error) -> (Vec<String>, Exit) {

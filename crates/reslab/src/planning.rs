@@ -88,13 +88,21 @@ impl FileOptions {
     }
 }
 
+/// The runs of a plan that `selection` picks.
+///
+/// # Errors
+/// Names an arm or a seed that is not in the plan.
+pub(crate) fn pick(plan: &Plan, selection: &Selection) -> Result<Vec<PlannedRun>> {
+    filter(plan, &selection.arm, &selection.seeds).map_err(|errors| Usage::all(errors.0))
+}
+
 impl Planned {
     /// The runs that `selection` picks.
     ///
     /// # Errors
     /// Names an arm or a seed that is not in the plan.
     pub(crate) fn pick(&self, selection: &Selection) -> Result<Vec<PlannedRun>> {
-        filter(&self.plan, &selection.arm, &selection.seeds).map_err(|errors| Usage::all(errors.0))
+        pick(&self.plan, selection)
     }
 
     /// The sweep's folder in `out`, or in `results/`. A place of the user's own needs no hash to keep `--set` apart.

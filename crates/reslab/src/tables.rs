@@ -2,9 +2,10 @@
 
 use crate::terminal::{note, say, warn};
 use crate::watch::Watch;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use reslab_record::clear_partials;
 use reslab_report::{Options, Sweep, Table, read_sweep, table, write_tables};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Prints the table of a sweep's folder, and draws its plots.
@@ -27,7 +28,7 @@ pub(crate) fn print_table(dir: &Path) -> Result<()> {
 /// # Errors
 /// Where one cannot be written.
 pub(crate) fn draw_plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<()> {
-    let plots = reslab_plot::write_plots(dir, sweep, table)?;
+    let plots = unbroken("the plots", || Ok(reslab_plot::write_plots(dir, sweep, table)?))?;
     let left_out: Vec<String> = plots.left_out.iter().map(|(name, why)| format!("{name} ({why})")).collect();
     let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
     note(format_args!("drew {} plots in {}{left_out}", plots.drawn.len(), dir.join("plots").display()));
@@ -36,9 +37,14 @@ pub(crate) fn draw_plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<()>
 
 /// Writes the tables anew. While runs go on a table that can't be written is told, and stops nothing.
 pub(crate) fn refresh_tables(dir: &Path, watch: &Watch) {
-    if let Err(error) = write_tables(dir) {
+    if let Err(error) = unbroken("the table", || Ok(write_tables(dir)?)) {
         watch.note(&format!("warning: the table could not be written: {error}"));
     }
+}
+
+/// A fault of what shows results must not end a sweep, whose runs are whole: its panic becomes an error.
+fn unbroken<T>(what: &str, show: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(show)).unwrap_or_else(|_| Err(anyhow!("{what}: a bug of the program, told above")))
 }
 
 /// How often tables are written anew because the records changed meanwhile.

@@ -2,7 +2,8 @@
 
 use std::env;
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
 
 /// Colours one stream's text, or leaves it alone.
 #[derive(Debug, Clone, Copy)]
@@ -57,11 +58,34 @@ pub(crate) fn draws_bars() -> bool {
     std::io::stderr().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// A result, to standard output. A reader that went away (`| head`) is no error.
+/// Whether a whole screen can be drawn: a person watches standard output.
+pub(crate) fn draws_screens() -> bool {
+    std::io::stdout().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Why a result did not reach standard output.
+static UNSAID: OnceLock<String> = OnceLock::new();
+
+/// A result, to standard output. A reader that went away (`| head`) is no error; all else is told by [`unsaid`].
 pub(crate) fn say(text: impl Display) {
+    is_said(text);
+}
+
+/// The same; whether there is somebody who reads it.
+pub(crate) fn is_said(text: impl Display) -> bool {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}");
-    let _ = out.flush();
+    let said = writeln!(out, "{text}").and_then(|()| out.flush());
+    if let Err(e) = &said
+        && e.kind() != ErrorKind::BrokenPipe
+    {
+        UNSAID.get_or_init(|| e.to_string());
+    }
+    said.is_ok()
+}
+
+/// Why results did not reach standard output, where they did not: its disk is full, or it is closed.
+pub(crate) fn unsaid() -> Option<&'static str> {
+    UNSAID.get().map(String::as_str)
 }
 
 /// What happens, to standard error: results alone stay on standard output.

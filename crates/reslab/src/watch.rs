@@ -241,7 +241,7 @@ fn style(label_width: usize, unit: &str) -> ProgressStyle {
 }
 
 /// A label that fits before its bar: its start and its end, where the seed is.
-fn short(label: &str) -> String {
+pub(crate) fn short(label: &str) -> String {
     let letters: Vec<char> = label.chars().collect();
     if letters.len() <= LABEL {
         return label.to_owned();

@@ -94,3 +94,66 @@ fn files_that_are_not_the_published_ones_are_refused_before_anything_is_written(
     assert!(called.err.contains("not the published file"), "{}", called.err);
     assert!(!place.at("results").exists(), "nothing is written");
 }
+
+#[test]
+fn a_plan_that_is_damaged_or_lies_is_refused_with_what_helps_and_what_was_done_is_kept() {
+    let place = Place::new();
+    let sweep = ["sweep", "tiny.toml", "--set", "train.steps=6", "--arm", "plain", "--seeds", "0", "--out", "out"];
+    place.call(&sweep).expect(0);
+    let path = place.at("out/tiny/plan.toml");
+    let whole = std::fs::read_to_string(&path).expect("a plan");
+    let (head, runs) = whole.split_at(whole.find("[[run]]").expect("it has runs"));
+    let first = &runs[..runs[1..].find("[[run]]").expect("it has several") + 1];
+    let damages = [
+        (whole[..whole.len() * 2 / 3].to_owned(), "no plan that can be used"),
+        (format!("{head}{first}{runs}"), "stands in it twice"),
+        (whole.replacen("folder = \"runs/", "folder = \"../runs/", 1), "not one inside runs/"),
+    ];
+    for (damaged, told) in damages {
+        std::fs::write(&path, &damaged).expect("writable");
+        for arguments in [&sweep[..], &["report", "out/tiny"], &["reproduce", "out/tiny"]] {
+            let called = place.call(arguments).expect(2);
+            assert!(called.err.contains(told) && called.err.contains("plan.toml"), "{}", called.err);
+            assert!(called.err.contains("Move it away"), "{}", called.err);
+        }
+        assert_eq!(std::fs::read_to_string(&path).expect("a plan"), damaged, "it was written over");
+    }
+    std::fs::remove_file(&path).expect("there");
+    let again = place.call(&sweep).expect(0);
+    assert!(again.err.contains("1 runs, 1 done"), "{}", again.err);
+    assert_eq!(std::fs::read_to_string(&path).expect("a plan"), whole, "it is made anew");
+}
+
+#[test]
+fn a_place_that_cannot_be_a_folder_is_refused() {
+    let place = Place::new();
+    std::fs::write(place.at("file"), "").expect("writable");
+    std::os::unix::fs::symlink("nowhere", place.at("dangling")).expect("a link");
+    for out in ["file", "dangling", &"x".repeat(300)] {
+        for arguments in [&["sweep", "tiny.toml"][..], &["run", "tiny.toml", "--arm", "plain", "--seed", "0"]] {
+            let called = place.call(&[arguments, &["--out", out]].concat()).expect(2);
+            assert!(called.err.contains(out) && called.err.contains("names a folder"), "{}", called.err);
+        }
+    }
+}
+
+#[test]
+fn two_sweeps_whose_names_give_one_folder_are_kept_apart() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(place.at("tiny.toml")).expect("readable");
+    let named = |name: &str| text.replacen("\"tiny\"", &format!("{name:?}"), 1);
+    std::fs::write(place.at("slash.toml"), named("a/b")).expect("writable");
+    std::fs::write(place.at("line.toml"), named("a_b")).expect("writable");
+    let set = ["--set", "train.steps=6", "--seeds", "0", "--arm", "plain", "--out", "out"];
+    place.call(&[&["sweep", "slash.toml"], &set[..]].concat()).expect(0);
+    let plan = std::fs::read(place.at("out/a_b/plan.toml")).expect("a plan");
+    let called = place.call(&[&["sweep", "line.toml"], &set[..]].concat()).expect(2);
+    assert!(called.err.contains("the sweep \"a/b\"") && called.err.contains("\"a_b\""), "{}", called.err);
+    assert_eq!(std::fs::read(place.at("out/a_b/plan.toml")).expect("a plan"), plan);
+}
+
+#[test]
+fn a_file_without_end_is_no_sweep_file() {
+    refused(&["plan", "/dev/zero"], &["/dev/zero", "no sweep file"]);
+    refused(&["plan", "tiny.toml", "--set", "residual={kind=\"plain\",init=3}"], &["unknown key `init`. Known: none"]);
+}

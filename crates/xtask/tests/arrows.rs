@@ -34,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("reslab-sweep", &["reslab-record", "reslab-config"]),
     ("reslab-plot", &["reslab-report", "reslab-record"]),
+    ("reslab-tensorboard", &["reslab-record"]),
     ("xtask", &["reslab-fetch"]),
     // L4
     (
@@ -42,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "reslab-train",
             "reslab-sweep",
             "reslab-plot",
+            "reslab-tensorboard",
             "reslab-report",
             "reslab-model",
             "reslab-residual",

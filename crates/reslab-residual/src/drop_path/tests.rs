@@ -15,7 +15,9 @@ fn at(step: u64, micro_batches: i64) -> DrawStep {
 }
 
 fn sites() -> impl Iterator<Item = Site> {
-    (0..DEPTH).flat_map(|block| BranchKind::ALL.map(|kind| Site { block, depth: DEPTH, kind, width: 1 }))
+    (0..DEPTH).flat_map(|block| {
+        BranchKind::ALL.map(|kind| Site { block, depth: DEPTH, kind, width: 1, num_heads: 1, hidden: 1 })
+    })
 }
 
 /// Factor on the update of each sample: 0 where it is dropped.

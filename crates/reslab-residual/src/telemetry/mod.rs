@@ -61,6 +61,13 @@ pub struct Gate {
     pub bound: Tensor,
 }
 
+impl Gate {
+    /// A gate whose range is (0, 1).
+    pub fn unit(share: &Tensor) -> Gate {
+        Gate { share: share.shallow_clone(), bound: Tensor::ones([], (Kind::Float, share.device())) }
+    }
+}
+
 /// What a join said while it ran.
 #[derive(Debug, Default)]
 pub(crate) struct SiteWatch {

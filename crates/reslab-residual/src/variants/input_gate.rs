@@ -4,12 +4,9 @@ use reslab_config::{ConfigError, parse as parse_table, require};
 use reslab_torch::{Group, Init, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
-use crate::{Branch, Gamma, Gate, Join, Norm, Pass, Site, Strategy, StrategyError, Variant};
-
-/// Added to the variance in the gate's LayerNorm: ViT's 1e-6. The gate's norm is its own, not one of the block's.
-const NORM_EPS: f64 = 1e-6;
+use crate::{Branch, Gamma, Gate, Join, Norm, Pass, Site, Strategy, StrategyError, Variant, gate_share, normalize};
 
 /// Input gate: `y = x + g(x) * f(x)`, `g = c * sigmoid(w2 . GELU(w1 . LN(x)) + b)` per token; with `hidden = 0`,
 /// `g = c * sigmoid(w2 . LN(x) + b)`. LN has no parameters.
@@ -51,6 +48,7 @@ pub const VARIANT: Variant = Variant {
     equation: "y = x + g * f(x), g = c * sigmoid(w2 . GELU(w1 . LN(x)) + b); at step 0 w2 = b = 0, g = initial_gain",
     source: "after Srivastava et al. 2015 (highway networks), arXiv:1505.00387, and x-transformers' AdaptiveLayerScale",
     example: "kind = \"input_gate\"\nhidden = 16\ninitial_gain = 0.1\noutput = \"scalar\"\n",
+    parameters: "2*16*D + 2*16 + 2 + 2",
     keys: reslab_config::keys::<InputGate>,
     parse,
 };
@@ -104,15 +102,13 @@ struct InputGateJoin {
 impl InputGateJoin {
     /// The gate and the gated branch: `[B, N, 1 or D]`, `[B, N, D]`.
     fn parts(&self, residual: &Tensor, branch: &dyn Branch, pass: &mut Pass) -> (Tensor, Tensor) {
-        let width = *residual.size().last().expect("a residual is [B, N, D]");
-        let normed = residual.layer_norm([width], None::<Tensor>, None::<Tensor>, NORM_EPS, false);
+        let normed = normalize(residual); // the gate's own norm, not one of the block's
         let hidden = match &self.w1 {
             Some(w1) => normed.linear(w1, None::<Tensor>).gelu("none"), // [B, N, hidden]
             None => normed,
         };
         let logits = hidden.linear(&self.w2, Some(&self.bias)); // [B, N, 1 or D]
-        // Autocast's bfloat16 has steps of 0.4 %: a gate would not begin at initial_gain, and small changes would vanish.
-        let share = if logits.kind() == Kind::BFloat16 { logits.to_kind(Kind::Float) } else { logits }.sigmoid();
+        let share = gate_share(&logits);
         let gate = &share * &self.gamma;
         pass.record_gate(|| Gate { share, bound: self.gamma.shallow_clone() });
         (gate, branch.call(residual, pass))

@@ -31,6 +31,7 @@ pub const VARIANT: Variant = Variant {
     equation: "y = x + gamma * f(x), gamma [D] = init at step 0",
     source: "Touvron et al. 2021 (CaiT), arXiv:2103.17239, eq. (2)",
     example: "kind = \"layer_scale\"\ninit = 1e-5\n",
+    parameters: "2*D",
     keys: reslab_config::keys::<LayerScale>,
     parse,
 };

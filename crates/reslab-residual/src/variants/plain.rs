@@ -27,6 +27,7 @@ pub const VARIANT: Variant = Variant {
     equation: "y = x + f(x)",
     source: "He et al. 2015, arXiv:1512.03385, eq. (1); pre-norm: Dosovitskiy et al. 2020, arXiv:2010.11929",
     example: "kind = \"plain\"\n",
+    parameters: "0",
     keys: reslab_config::keys::<Plain>,
     parse,
 };
@@ -47,7 +48,7 @@ impl Strategy for Plain {
 
 /// The join of [`Plain`].
 #[derive(Debug)]
-struct PlainJoin;
+pub(crate) struct PlainJoin;
 
 impl Join for PlainJoin {
     fn update(&self, residual: &Tensor, branch: &dyn Branch, pass: &mut Pass) -> Tensor {

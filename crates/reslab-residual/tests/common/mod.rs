@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use reslab_residual::{
     Branch, BranchKind, DrawStep, DropMode, DropPath, DropPathConfig, Join, Masks, Pass, Schedule, Site, Strategy,
-    Variant, connect,
+    Stream, Variant, connect,
 };
 use reslab_torch::{Parameter, Scope, stream};
 use tch::{Device, Kind, Tensor};
@@ -54,11 +54,13 @@ pub struct Case {
     pub strategy: Box<dyn Strategy>,
     pub join: Box<dyn Join>,
     pub parameters: Vec<Parameter>,
+    pub stream: Box<dyn Stream>,
     /// `[BATCH, TOKENS, S]`
     pub residual: Tensor,
 }
 
-pub const SITE: Site = Site { block: 1, depth: 4, kind: BranchKind::Mlp, width: WIDTH };
+pub const SITE: Site =
+    Site { block: 1, depth: 4, kind: BranchKind::Mlp, width: WIDTH, num_heads: 2, hidden: 2 * WIDTH };
 
 impl Case {
     /// As at step 0.
@@ -76,7 +78,19 @@ impl Case {
         let x = normal("residual", &[BATCH, TOKENS, WIDTH]);
         let residual = tch::no_grad(|| stream.open(&x, &mut Pass::eval())).detach();
         let join = strategy.join(&scope.child("join"), SITE).expect("a join is built");
-        Case { strategy, join, parameters: scope.parameters(), residual }
+        Case { strategy, join, parameters: scope.parameters(), stream, residual }
+    }
+
+    /// A pass in which the stream was opened, so that joins find what it remembers.
+    pub fn opened(&self, mut pass: Pass) -> Pass {
+        let x = normal("residual", &[BATCH, TOKENS, WIDTH]);
+        let _ = tch::no_grad(|| self.stream.open(&x, &mut pass));
+        pass
+    }
+
+    /// The join alone, in evaluation.
+    pub fn joined(&self) -> Tensor {
+        self.join.forward(&self.residual, &Probe::new(), &mut self.opened(Pass::eval()))
     }
 
     /// Moves every parameter away from step 0, where zeros hide gradients.

@@ -14,3 +14,4 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod strategies;
 pub(crate) mod sweep;
+pub(crate) mod watch;

@@ -1,5 +1,6 @@
 //! `reslab report DIR`: the tables and plots, rebuilt from the records.
 
+use crate::board::Board;
 use crate::format::Output;
 use crate::outcome::{Exit, Usage};
 use crate::tables::draw_plots;
@@ -17,6 +18,9 @@ pub(crate) struct Arguments {
     output: Output,
     #[command(flatten)]
     look: Look,
+    /// Write event files for TensorBoard too
+    #[arg(long)]
+    tensorboard: bool,
 }
 
 /// What is shown where that is not the whole table by the plan.
@@ -55,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     write_table(&table, &arguments.dir)?;
     note(format_args!("wrote the tables of {}", arguments.dir.display()));
     draw_plots(&arguments.dir, &sweep, &table)?;
+    Board::new(&arguments.dir, arguments.tensorboard).write()?;
     Ok(Exit::Done)
 }
 

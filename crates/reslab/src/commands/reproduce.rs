@@ -4,16 +4,16 @@ use super::report::require_plan;
 use super::sweep::{Running, Sweep, ensure_data, label};
 use crate::devices::{DeviceChoice, Devices};
 use crate::execution::config_of;
-use crate::outcome::{Exit, Usage};
-use crate::planning::Selection;
+use crate::outcome::{Exit, Usage, not_begun};
+use crate::planning::{Selection, pick};
 use crate::terminal::{note, say};
 use anyhow::{Context, Result};
 use reslab_record::{Plan, PlannedRun};
 use reslab_report::{compare, write_reproduction};
 use reslab_residual::Registry;
-use reslab_sweep::{filter, freeze, is_done, pending};
+use reslab_sweep::{freeze, is_done, pending};
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Shown below the arguments.
 pub(crate) const HELP: &str = "\
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
         Exit::Done
     } else {
         ensure_data(&pending(&out, &runs, arguments.running.retry()), &arguments.running.data)?;
-        freeze(&plan, &out)?;
+        freeze(&plan, &out).map_err(not_begun)?;
         let slots = arguments.running.slots(&devices, runs[0].threads);
         Sweep { dir: &out, runs: &runs, slots, arguments: &arguments.running, show: &|_| Ok(()) }.go(registry)?
     };
@@ -109,7 +109,7 @@ fn new_folder(dir: &Path, out: Option<&Path>, plan: &Plan) -> Result<PathBuf> {
 
 /// The runs that were asked for and have a recorded result.
 fn recorded(plan: &Plan, dir: &Path, selection: &Selection) -> Result<Vec<PlannedRun>> {
-    let picked = filter(plan, &selection.arm, &selection.seeds).map_err(|errors| Usage::all(errors.0))?;
+    let picked = pick(plan, selection)?;
     let (runs, rest): (Vec<PlannedRun>, Vec<PlannedRun>) = picked.into_iter().partition(|run| is_done(run, dir));
     if runs.is_empty() {
         return Err(Usage::error(format!(
@@ -145,13 +145,10 @@ fn devices(runs: &[PlannedRun], arguments: &Arguments) -> Result<Devices> {
     }
 }
 
-/// Every run must be one that this program can compute, in a folder inside the new one.
+/// Every run must be one that this program can compute.
 fn check(runs: &[PlannedRun], devices: &Devices, registry: &Registry) -> Result<()> {
     let mut errors = Vec::new();
     for run in runs {
-        if !Path::new(&run.folder).components().all(|part| matches!(part, Component::Normal(_))) {
-            errors.push(format!("plan.toml: {}: its folder leads out of the sweep's: {}", label(run), run.folder));
-        }
         let checked =
             config_of(run, registry).and_then(|config| config.check_device(devices.kind).map_err(anyhow::Error::from));
         errors.extend(checked.err().map(|error| format!("{}: {error:#}", label(run))));

@@ -1,8 +1,9 @@
 //! `reslab run FILE --arm NAME --seed S`: one run of a sweep, in this process and in the sweep's folder.
 
 use super::sweep::{ensure_data, label};
+use crate::board::Board;
 use crate::execution::{Ran, Site, execute};
-use crate::outcome::{Exit, Usage};
+use crate::outcome::{Exit, Usage, not_begun};
 use crate::planning::{FileOptions, Fit, Planned, Selection};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
@@ -29,6 +30,9 @@ pub(crate) struct Arguments {
     /// The folder that the sweep's own folder goes into [default: results]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write event files for TensorBoard too, while the run goes on and at its end
+    #[arg(long)]
+    tensorboard: bool,
     #[command(flatten)]
     data: DataOptions,
 }
@@ -43,12 +47,14 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let dir = planned.folder(arguments.out.as_deref());
     let sources = arguments.data.sources();
     ensure_data(&[picked], &arguments.data)?;
-    let frozen = freeze(&planned.plan, &dir)?;
+    let frozen = freeze(&planned.plan, &dir).map_err(not_begun)?;
     clear_partials(&dir)?;
+    let mut board = Board::new(&dir, arguments.tensorboard);
     let run = frozen.plan.runs.iter().find(|run| run.id == id).expect("the frozen plan has the plan's runs");
     if RunDir::open(&run.dir(&dir)).is_ok_and(|dir| dir.is_done()) {
         note(format_args!("{} is done; nothing was started", label(run)));
         settle_if_possible(&dir);
+        board.write()?;
         show_result(&run.dir(&dir))?;
         return Ok(Exit::Done);
     }
@@ -57,10 +63,15 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     let mut watch = Watch::new([(run.id.clone(), label(run), 1.0)]);
     watch.started(&run.id, device);
     let site = Site { device, dir: run.dir(&dir), sources };
-    let ran = execute(run, &site, registry, &mut |event| watch.progress(&run.id, event))?;
+    let mut hear = |event: &_| {
+        watch.progress(&run.id, event);
+        board.progress(run, event, &watch);
+    };
+    let ran = execute(run, &site, registry, &mut hear)?;
     let exit = tell(&ran, run, &dir, &mut watch);
     refresh_tables(&dir, &watch);
     watch.close();
+    board.write_if_possible();
     show_result(&site.dir)?;
     Ok(exit)
 }

@@ -2,11 +2,12 @@
 
 use super::data::ensure;
 use super::plan::show;
+use crate::board::Board;
 use crate::columns::columns;
 use crate::devices::{Devices, default_jobs, parse_jobs};
 use crate::forecast::forecast;
-use crate::outcome::{Exit, Usage};
-use crate::planning::{FileOptions, Fit, Planned, Selection};
+use crate::outcome::{Exit, not_begun};
+use crate::planning::{FileOptions, Fit, Planned, Selection, pick};
 use crate::probing::{run_command, slots};
 use crate::signals::{self, STOP, Second};
 use crate::sources::DataOptions;
@@ -18,8 +19,8 @@ use reslab_record::{Failed, Plan, PlannedRun, RunState, clear_partials, network_
 use reslab_report::{Options, read_sweep_of, table};
 use reslab_residual::Registry;
 use reslab_sweep::{
-    Estimate, Event, Job, Leftover, OnFailure, Remedy, Retry, Skip, Slot, Summary, delete, execute, filter, freeze,
-    is_done, leftovers, pending, preview,
+    Estimate, Event, Job, Leftover, OnFailure, Remedy, Retry, Skip, Slot, Summary, delete, execute, freeze, is_done,
+    leftovers, pending, preview,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,6 +62,9 @@ pub(crate) struct Running {
     /// Start only runs that failed, whatever the reason
     #[arg(long)]
     retry_failed: bool,
+    /// Write event files for TensorBoard too, while runs go on and at their end: `tensorboard --logdir results`
+    #[arg(long)]
+    pub(crate) tensorboard: bool,
     /// How often a run that was killed, hung, or met an I/O error is started again from its checkpoint
     #[arg(long, value_name = "N", default_value_t = 2)]
     retries: u32,
@@ -74,24 +78,25 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
     if let Some(line) = planned.file.announcement() {
         note(line);
     }
-    let runs = planned.pick(&arguments.selection)?;
     let dir = planned.folder(arguments.out.as_deref());
+    // As it will be written: runs that are known have the folders that they have.
+    let plan = preview(&planned.plan, &dir).map_err(not_begun)?.plan;
+    let runs = pick(&plan, &arguments.selection)?;
     if arguments.dry_run {
         return dry_run(&planned, &runs, &dir, &arguments.running, registry);
     }
     if arguments.prune {
         return prune(&planned, &dir, arguments.yes);
     }
-    if let Some(exit) = all_done(&planned, &runs, &dir)? {
+    if let Some(exit) = all_done(&plan, &runs, &dir)? {
+        Board::new(&dir, arguments.running.tensorboard).write()?;
         return Ok(exit);
     }
     // ---- the data, before anything is written
-    let todo = pending(&dir, &known_folders(&dir, &runs), arguments.running.retry());
-    ensure_data(&todo, &arguments.running.data)?;
+    ensure_data(&pending(&dir, &runs, arguments.running.retry()), &arguments.running.data)?;
     // ---- the plan
-    let frozen = freeze(&planned.plan, &dir)?;
-    let runs = filter(&frozen.plan, &arguments.selection.arm, &arguments.selection.seeds)
-        .map_err(|errors| Usage::all(errors.0))?;
+    let frozen = freeze(&planned.plan, &dir).map_err(not_begun)?;
+    let runs = pick(&frozen.plan, &arguments.selection)?;
     clear_partials(&dir)?;
     tell_changes(&frozen, &dir);
     if let Some(kind) = network_file_system(&dir) {
@@ -145,23 +150,16 @@ fn dry_run(
     registry: &Registry,
 ) -> Result<Exit> {
     show(planned, runs, registry)?;
-    let todo = pending(dir, &known_folders(dir, runs), arguments.retry());
+    let todo = pending(dir, runs, arguments.retry());
     say(format_args!("{} of them would start now, in {}", todo.len(), dir.display()));
     Ok(Exit::Done)
 }
 
-/// The runs, each in the folder that a plan on disk already gave it.
-fn known_folders(dir: &Path, runs: &[PlannedRun]) -> Vec<PlannedRun> {
-    let old = Plan::read(dir).map(|plan| plan.runs).unwrap_or_default();
-    let known = |run: &PlannedRun| old.iter().find(|known| known.id == run.id);
-    runs.iter().map(|run| known(run).unwrap_or(run).clone()).collect()
-}
-
 /// Where all runs of a plan that says the same are done, nothing is written, not even the plan: the folder may be
 /// a published one. Only tables that its records belie are mended.
-fn all_done(planned: &Planned, runs: &[PlannedRun], dir: &Path) -> Result<Option<Exit>> {
+fn all_done(plan: &Plan, runs: &[PlannedRun], dir: &Path) -> Result<Option<Exit>> {
     let Ok(old) = Plan::read(dir) else { return Ok(None) };
-    if !says_the_same(&old, &planned.plan) || !known_folders(dir, runs).iter().all(|run| is_done(run, dir)) {
+    if !says_the_same(&old, plan) || !runs.iter().all(|run| is_done(run, dir)) {
         return Ok(None);
     }
     settle_if_possible(dir);
@@ -202,7 +200,7 @@ fn again(failed: &Failed, remedy: Remedy) -> String {
 
 /// Lists run folders that the plan no longer has, and deletes them when that was asked for.
 fn prune(planned: &Planned, dir: &Path, yes: bool) -> Result<Exit> {
-    let frozen = if yes { freeze(&planned.plan, dir)? } else { preview(&planned.plan, dir)? };
+    let frozen = if yes { freeze(&planned.plan, dir) } else { preview(&planned.plan, dir) }.map_err(not_begun)?;
     let leftovers = leftovers(&frozen.plan, dir)?;
     let row = |leftover: &Leftover| {
         vec![leftover.path.display().to_string(), bytes(leftover.bytes), leftover.state.to_string()]
@@ -271,11 +269,14 @@ impl Sweep<'_> {
         if let Some(estimate) = &estimate {
             note(format_args!("estimate: {estimate}"));
         }
-        let summary = self.execute(&todo, estimate.as_ref());
+        let mut board = Board::new(self.dir, self.arguments.tensorboard);
+        board.write_if_possible();
+        let summary = self.execute(&todo, estimate.as_ref(), &mut board);
+        board.write_if_possible();
         self.finish(&summary, estimate.as_ref())
     }
 
-    fn execute(&self, todo: &[PlannedRun], estimate: Option<&Estimate>) -> Summary {
+    fn execute(&self, todo: &[PlannedRun], estimate: Option<&Estimate>, board: &mut Board) -> Summary {
         let job = Job {
             sweep: self.dir,
             runs: self.runs,
@@ -294,23 +295,28 @@ impl Sweep<'_> {
         let elsewhere = self.runs.iter().filter(is_elsewhere).map(|run| (run.id.clone(), label(run), 1.0));
         let mut watch = Watch::new(elsewhere.chain(planned));
         let start = |run: &PlannedRun, slot: &Slot| run_command(self.dir, run, &slot.device, &self.arguments.data);
-        let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch), &STOP);
+        let summary = execute(&job, &start, &mut |event| self.hear(&event, &mut watch, board), &STOP);
         watch.close();
         summary
     }
 
-    fn hear(&self, event: &Event, watch: &mut Watch) {
+    fn hear(&self, event: &Event, watch: &mut Watch, board: &mut Board) {
         match event {
             Event::Started { run, device } => watch.started(&run.id, device),
-            Event::Progress { run, progress } => watch.progress(&run.id, progress),
+            Event::Progress { run, progress } => {
+                watch.progress(&run.id, progress);
+                board.progress(run, progress, watch);
+            }
             Event::Finished { run, outcome } => {
                 watch.ended(&run.id, &Ending::Done(*outcome));
                 refresh_tables(self.dir, watch);
+                board.ended(run, watch);
             }
             Event::Failed { run, failed, log } => {
                 let first = failed.message.lines().next().unwrap_or_default();
                 watch.ended(&run.id, &Ending::Failed(format!("{}: {first}; see {}", failed.class, log.display())));
                 refresh_tables(self.dir, watch);
+                board.ended(run, watch);
             }
             Event::Again { run, failed, remedy } => watch.again(&run.id, &again(failed, *remedy)),
             Event::Interrupted { run } => watch.ended(&run.id, &Ending::Stopped),
@@ -323,11 +329,10 @@ impl Sweep<'_> {
             }
             Event::Skipped { run, why: Skip::Failed(failed) } => {
                 let first = failed.message.lines().next().unwrap_or_default();
-                watch.note(&format!(
-                    "{}: failed before ({}: {first}); --retry-failed tries again",
-                    label(run),
-                    failed.class
-                ));
+                // A result that can't be read is nobody's to write over; its message says what helps.
+                let helps =
+                    if run.dir(self.dir).join("done.json").exists() { "" } else { "; --retry-failed tries again" };
+                watch.note(&format!("{}: failed before ({}: {first}){helps}", label(run), failed.class));
             }
             Event::Skipped { .. } => {}
             Event::Stopping => watch.note("stopping: runs save and end; once more ends them at once"),

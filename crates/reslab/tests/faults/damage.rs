@@ -271,3 +271,31 @@ fn a_sweep_names_the_torn_end_of_a_run_and_what_to_do() {
     place.call(&[&sweep[..], &["--retry-failed"]].concat()).expect(0);
     assert_same(&read(&run), &expected, "tried again");
 }
+
+/// What a run has written can be taken from under it while it goes on: every write still succeeds.
+#[test]
+fn rows_that_are_lost_while_the_run_goes_on_are_noticed_and_computed_again() {
+    let undisturbed = place();
+    let sweep = ["sweep", "faults.toml", "--threads", "1", "--out", "here", "--arm", "plain", "--seeds", "0"];
+    undisturbed.call(&sweep).expect(0);
+    let expected = read(&undisturbed.run_dir("here/faults", "plain"));
+    for file in ["evals.csv", "probes.csv", "layers.csv", "steps.csv"] {
+        let disturbed = || {
+            let place = place();
+            let mut started = start(&place, "sweep", &sweep);
+            let run = || runs(&place.at("here/faults")).into_iter().next();
+            started.waits_until(|| run().is_some_and(|run| rows(&run, "evals.csv") >= 1));
+            // It may be done by now.
+            let path = run().expect("it has a folder").join(file);
+            fs::remove_file(&path).expect("there");
+            started.expect(0);
+            let words = started.words();
+            (words.contains("retry 1 of 2") && words.contains(file)).then_some(place)
+        };
+        let place = (0..TRIES).find_map(|_| disturbed()).expect("it was always done before its rows were taken");
+        let run = place.run_dir("here/faults", "plain");
+        assert_same(&read(&run), &expected, file);
+        // From the checkpoint where that covers no lost row, else anew.
+        assert_eq!(starts(&run).len(), 2, "{file}");
+    }
+}

@@ -158,3 +158,20 @@ fn a_mount_of_a_script_ends_with_it() {
     script(&place, kind, "mkdir here; mount -t tmpfs none here; touch here/file; test -e here/file");
     assert!(place.at("here").is_dir() && !Path::new(&place.at("here/file")).exists());
 }
+
+/// Results that were asked for and did not reach their file are no success; a reader that left is.
+#[test]
+fn a_full_standard_output_is_told_and_a_closed_pipe_is_not() {
+    let place = place();
+    for arguments in [&["plan", "faults.toml"][..], &["strategies"], &["doctor"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let output = place.command(arguments).stdout(full).output().expect("it starts");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {words}");
+        assert!(words.contains("standard output: cannot write: No space left"), "{words}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = place.command(arguments).stdout(writer).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::support::Place;
@@ -20,9 +20,14 @@ pub struct Started {
 
 /// Starts the program in `place`; what it says goes to files that start with `name`.
 pub fn start(place: &Place, name: &str, arguments: &[&str]) -> Started {
+    start_command(place, name, place.command(arguments))
+}
+
+/// As [`start`], with a command that was prepared.
+pub fn start_command(place: &Place, name: &str, mut command: Command) -> Started {
     let (out, err) = (place.at(format!("{name}.out")), place.at(format!("{name}.err")));
     let file = |path: &Path| File::create(path).expect("a file for its words");
-    let child = place.command(arguments).stdout(file(&out)).stderr(file(&err)).spawn().expect("it starts");
+    let child = command.stdout(file(&out)).stderr(file(&err)).spawn().expect("it starts");
     Started { child, since: Instant::now(), out, err }
 }
 
