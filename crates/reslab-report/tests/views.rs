@@ -160,9 +160,7 @@ fn an_axis_that_is_not_there_is_refused_with_those_that_are() {
 }
 
 /// Depth 4 and 12, rates 1e-3 and 4e-3; validation likes 4e-3 for gated and 1e-3 for plain.
-#[test]
-fn a_third_axis_makes_parts_unless_it_is_chosen() {
-    let dir = tempfile::tempdir().unwrap();
+fn depths_and_rates() -> (Vec<PlannedRun>, Vec<Fake>) {
     let mut runs = Vec::new();
     let mut fakes = Vec::new();
     for (arm, val) in [("plain", [0.9, 0.1]), ("gated", [0.1, 0.9])] {
@@ -175,6 +173,13 @@ fn a_third_axis_makes_parts_unless_it_is_chosen() {
             }
         }
     }
+    (runs, fakes)
+}
+
+#[test]
+fn a_third_axis_makes_parts_unless_it_is_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let (runs, fakes) = depths_and_rates();
     let mut plan = plan(runs);
     write(dir.path(), &plan, &fakes);
     let open = table(dir.path()).cross("arm", "depth").unwrap();
