@@ -116,8 +116,12 @@ fn write(sweep: &Path, run: &PlannedRun, noise: &mut Noise, steps: u64) -> Resul
         device: device(),
         threads: 1,
     })?;
+    dir.write_done(&done(run, steps, top1))
+}
+
+fn done(run: &PlannedRun, steps: u64, top1: f64) -> Done {
     let metrics = [("test/top1", top1), ("val/top1", top1), ("test/loss", 0.7), ("probe/attention_entropy", 0.5)];
-    dir.write_done(&Done {
+    Done {
         id: run.id.clone(),
         arm: run.arm.clone(),
         seed: run.seed,
@@ -128,7 +132,7 @@ fn write(sweep: &Path, run: &PlannedRun, noise: &mut Noise, steps: u64) -> Resul
         num_classes: 10,
         effective_drop_rate: None,
         micro_batches: None,
-    })
+    }
 }
 
 fn step_row(step: u64, steps: u64, noise: &mut Noise) -> StepRow {

@@ -5,7 +5,7 @@ use crate::arm::ArmRow;
 use crate::cell::{self, Style};
 use crate::contrast::Contrast;
 use crate::metric::Metric;
-use crate::section::{is_like_first, title_of};
+use crate::section::{is_alike, title_of};
 use crate::select::Chosen;
 use crate::sweep::{Run, Sweep};
 use crate::table::Table;
@@ -187,13 +187,10 @@ impl Table {
                 Column { name: figure.name.to_owned(), title: figure.title.replace('*', &self.baseline) }
             }
         };
-        let first = picks.iter().position(|pick| matches!(pick, Pick::Metric(_)));
+        let first = picks.iter().find_map(|pick| if let Pick::Metric(metric) = pick { Some(metric) } else { None });
         let row = |(index, choice): (usize, Option<&'a Chosen>)| {
             let place = Place { table: self, index, row: &self.rows[index], choice };
-            (
-                place.row.arm.clone(),
-                picks.iter().enumerate().map(|(at, pick)| place.cell(pick, Some(at) == first)).collect(),
-            )
+            (place.row.arm.clone(), picks.iter().map(|pick| place.cell(pick, first)).collect())
         };
         let (columns, rows) = (picks.iter().map(column).collect(), rows.map(row).collect());
         Part { title: title.to_owned(), corner: "arm".to_owned(), columns, rows }
@@ -201,7 +198,7 @@ impl Table {
 }
 
 impl Place<'_> {
-    fn cell(&self, pick: &Pick, is_first: bool) -> Cell {
+    fn cell(&self, pick: &Pick, first: Option<&Metric>) -> Cell {
         let metric = match pick {
             Pick::Figure(figure) => return (figure.cell)(self),
             Pick::Metric(metric) => metric,
@@ -209,7 +206,8 @@ impl Place<'_> {
         let summary = self.row.metric(metric).copied();
         let best = self.choice.map_or(&self.row.best, |choice| &choice.best);
         // The first metric says n and divergence for all that have the same.
-        let show = if is_first || !is_like_first(self.row, summary) { cell::full } else { cell::short };
+        let said = first.filter(|first| *first != metric).and_then(|first| self.row.metric(first)).copied();
+        let show = if is_alike(said, summary) { cell::short } else { cell::full };
         let shown = show(summary.as_ref(), Style::of(metric));
         Cell::Summary { summary, shown, is_best: best.contains(metric) }
     }

@@ -161,9 +161,12 @@ fn result(table: &Table, row: &ArmRow) -> Vec<String> {
 }
 
 /// What the first cell of a row says of n and divergence is not said again.
-pub(crate) fn is_like_first(row: &ArmRow, summary: Option<Summary>) -> bool {
-    let first = row.metrics.first().and_then(|(_, summary)| *summary);
-    first.zip(summary).is_some_and(|(a, b)| (a.n, a.diverged) == (b.n, b.diverged))
+fn is_like_first(row: &ArmRow, summary: Option<Summary>) -> bool {
+    is_alike(row.metrics.first().and_then(|(_, summary)| *summary), summary)
+}
+
+pub(crate) fn is_alike(a: Option<Summary>, b: Option<Summary>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| (a.n, a.diverged) == (b.n, b.diverged))
 }
 
 fn versus(table: &Table, row: &ArmRow, is_baseline: bool, difference: Option<Summary>) -> String {

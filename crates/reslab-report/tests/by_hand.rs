@@ -78,13 +78,17 @@ fn sweep(dir: &Path, study: Option<Study>) -> Table {
 #[test]
 fn a_changed_raw_row_is_felt() {
     let dir = tempfile::tempdir().unwrap();
-    sweep(dir.path(), None);
+    let table = sweep(dir.path(), None);
+    // The files of six seeds of three arms are whole, and done.json says what evals.csv says, but for the diverged run.
+    let records: Vec<&String> =
+        table.notes.iter().filter(|note| note.contains(".csv") || note.contains("done")).collect();
+    assert_eq!(records, ["Records: done.json: test/top1 is 0.9, which no row of evals.csv has (ls s5)."]);
     let run = planned("gated", &[], 2).dir(dir.path());
     let change = |file: &str, from: &str, to: &str| {
         let text = fs::read_to_string(run.join(file)).unwrap();
         assert!(text.contains(from), "{text}");
         fs::write(run.join(file), text.replace(from, to)).unwrap();
-        table(&read_sweep(dir.path()).unwrap(), &Options::default()).unwrap()
+        reslab_report::table(&read_sweep(dir.path()).unwrap(), &Options::default()).unwrap()
     };
     // (1.2 x 5 + 1.225) / 6.
     assert_close(change("steps.csv", ",1.3,", ",1.4,").rows[1].final_loss.unwrap().mean, 7.225 / 6.0, 1e-12);
@@ -110,10 +114,6 @@ fn from_raw_files_to_p_values() {
     // Of .70, .71, .69, .72, .70, .71 the mean is 4.23 / 6; the largest gradient norm stands at step 1.
     assert_close(table.rows[0].metrics[0].1.unwrap().mean, 0.705, 1e-12);
     assert_eq!(table.rows[0].largest_grad_norm, Some(2.5));
-    // The files of six seeds of three arms are whole, and done.json says what evals.csv says, but for the diverged run.
-    let records: Vec<&String> =
-        table.notes.iter().filter(|note| note.contains(".csv") || note.contains("done")).collect();
-    assert_eq!(records, ["Records: done.json: test/top1 is 0.9, which no row of evals.csv has (ls s5)."]);
     let [gated, ls] = &table.comparison.with_baseline[..] else { panic!() };
 
     // Mean of 3, 2, 3, 2, 4, 1: 15 / 6 = 2.5. Squares about it: .25 + .25 + .25 + .25 + 2.25 + 2.25 = 5.5, deviation
