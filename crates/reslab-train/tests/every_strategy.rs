@@ -18,7 +18,7 @@ optim = { kind = 'adamw', lr = 3e-3, betas = [0.9, 0.99], eps = 1e-8, weight_dec
           schedule = 'cosine' }
 ";
 /// Nats per image of a network that has learned nothing.
-const CHANCE: f64 = 2.302_585;
+const CHANCE: f64 = std::f64::consts::LN_10;
 
 /// Training loss, mean of the last 10 steps, at this learning rate.
 fn final_loss(variant: &Variant, lr: f64) -> f64 {

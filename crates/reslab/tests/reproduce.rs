@@ -86,7 +86,7 @@ fn what_cannot_be_reproduced_here_is_refused_before_anything_is_written() {
     refused(&["here/tiny"], &["plain-s0", "did you mean `plain`"]);
     std::fs::write(&plan, &text).expect("written");
     edit(&plan, "folder = \"runs/", "folder = \"runs/../../../");
-    refused(&["here/tiny"], &["none of these runs has a recorded result"]);
+    refused(&["here/tiny"], &["its folder is not one inside runs/"]);
     std::fs::write(&plan, &text).expect("written");
     if !std::path::Path::new("/proc/driver/nvidia/version").exists() {
         edit(&plan, "device_kind = \"cpu\"", "device_kind = \"cuda\"");

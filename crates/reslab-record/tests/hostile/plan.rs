@@ -56,10 +56,19 @@ fn run() -> impl Strategy<Value = PlannedRun> {
     )
 }
 
+/// No run stands in a plan twice, and each has a folder of its own inside runs/.
+fn apart(mut runs: Vec<PlannedRun>) -> Vec<PlannedRun> {
+    for (index, run) in runs.iter_mut().enumerate() {
+        run.id = format!("{}{index}", run.id);
+        run.folder = format!("runs/{}{index}", run.folder.replace('/', "_"));
+    }
+    runs
+}
+
 fn plan() -> impl Strategy<Value = Plan> {
     let (words, texts) = (vec(any::<String>(), 6), vec(any::<String>(), 0..3));
     let versions = btree_map(any::<String>(), any::<String>(), 0..3);
-    (words, texts, versions, vec(run(), 0..3), proptest::option::of(any::<String>())).prop_map(
+    (words, texts, versions, vec(run(), 0..3).prop_map(apart), proptest::option::of(any::<String>())).prop_map(
         |(words, texts, versions, runs, profile)| Plan {
             format: PLAN_FORMAT,
             name: words[0].clone(),

@@ -96,7 +96,7 @@ fn equation(Start { residual, branch, rest }: Start) -> String {
         return "not a sum of x and f(x)".to_owned();
     }
     let term = |factor: f64, of: &str| match format!("{factor:.4}").parse::<f64>() {
-        Ok(rounded) if rounded == 1.0 => of.to_owned(),
+        Ok(1.0) => of.to_owned(),
         Ok(rounded) if rounded.abs() >= 0.001 => format!("{rounded} {of}"),
         _ => format!("{factor:.4e} {of}"),
     };
