@@ -155,7 +155,12 @@ fn a_sweep_that_goes_on_says_how_far_it_is() {
     append(&plan.runs[1].dir(dir.path()).join("steps.csv"), "200,0.9,1.");
     let (page, _) = page_of(dir.path());
     assert!(page.contains("<b>1 of 4 runs have their result</b>") && page.contains("what it says is provisional"));
-    assert!(page.contains("No result yet; steps up to 199 are recorded.") && !page.contains("records incomplete"));
+    let found: Vec<&str> =
+        page.split("<li>").filter_map(|item| item.split_once("</li>")).map(|(item, _)| item).collect();
+    assert!(
+        page.contains("No result yet; steps up to 199 are recorded.") && !page.contains("records incomplete"),
+        "{found:?}"
+    );
 
     for run in &plan.runs[1..] {
         Fake::default().write(dir.path(), run);

@@ -50,7 +50,9 @@ fn no_source_names_a_reader_of_pickles() {
     }
     assert!(files.len() > 100, "{}", files.len());
     for file in files {
-        assert_eq!(readers_in(&fs::read_to_string(&file).unwrap()), Vec::<&str>::new(), "{}", file.display());
+        // A strategy from PyTorch is a program, not a checkpoint: its user names the file, and is told that it runs.
+        let allowed: &[&str] = if file.ends_with("reslab-torch/shim/script.cpp") { &["jit::load"] } else { &[] };
+        assert_eq!(readers_in(&fs::read_to_string(&file).unwrap()), allowed, "{}", file.display());
     }
 }
 
