@@ -20,7 +20,7 @@ optim = { kind = 'adamw', lr = 3e-3, betas = [0.9, 0.99], eps = 1e-8, weight_dec
 /// Nats per image of a network that has learned nothing.
 const CHANCE: f64 = std::f64::consts::LN_10;
 
-/// Below this something was learned; without a learning rate the loss stays within 1.5 % of chance.
+/// Below this something was learned; with almost no learning rate the loss stays within 1.5 % of chance.
 const LEARNED: f64 = 0.975 * CHANCE;
 /// Peak learning rates that are tried.
 const RATES: [f64; 3] = [3e-3, 1e-3, 1e-2];
@@ -64,6 +64,6 @@ fn every_strategy_learns_digits_within_100_steps() {
     }
     assert!(slow.is_empty(), "their loss stays near chance ({CHANCE:.3}): {slow:?}");
     let first = Registry::builtin().iter().next().unwrap();
-    let control = final_loss(first, 0.0);
-    assert!(control > 0.985 * CHANCE, "control: without a learning rate nothing is learned: {control}");
+    let control = final_loss(first, 1e-9);
+    assert!(control > 0.985 * CHANCE, "control: with almost no learning rate nothing is learned: {control}");
 }
