@@ -4,7 +4,7 @@ use crate::error::{SweepError, hint};
 use crate::node::Map;
 
 /// The tables that make a run; together with seed, device kind and threads they are its identity.
-pub(crate) const RUN_TABLES: [&str; 6] = ["data", "model", "train", "optim", "residual", "drop_path"];
+pub(crate) const RUN_TABLES: [&str; 7] = ["data", "model", "train", "optim", "residual", "drop_path", "finetune"];
 
 /// The keys of a file that say what is asked and how it is read.
 const FRAME: [&str; 12] =

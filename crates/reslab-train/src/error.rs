@@ -2,7 +2,8 @@
 
 use reslab_config::ConfigError;
 use reslab_data::DataError;
-use reslab_model::ModelError;
+use reslab_model::{LoadError, ModelError};
+use reslab_pretrained::PretrainedError;
 use reslab_record::{FailureClass, RecordError, says_out_of_memory};
 use reslab_torch::OptimError;
 
@@ -18,6 +19,15 @@ pub enum TrainError {
     /// A value that only the data or the device shows to be wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A pretrained file can't be read.
+    #[error(transparent)]
+    Pretrained(#[from] PretrainedError),
+    /// A pretrained file does not fit the network.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A gamma of a pretrained file has no projection that it could be folded into.
+    #[error("finetune.gamma: `{0}` stands behind no projection, so it can't be folded")]
+    Fold(String),
     /// The optimizer's work was refused.
     #[error(transparent)]
     Optim(#[from] OptimError),

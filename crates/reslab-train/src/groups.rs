@@ -1,30 +1,36 @@
 //! Which parameter is in which optimizer group.
 
-use reslab_residual::{OptimScale, Strategy};
+use reslab_residual::OptimScale;
 use reslab_torch::{Group, OptimGroup, OptimKind, Optimizer, Parameter};
 
-use crate::TrainError;
 use crate::config::OptimConfig;
+use crate::finetune::{Depths, lr_factor};
+use crate::{RunConfig, TrainError};
 
-/// The optimizer of a network: groups by decay, and by what the strategy asks for.
-pub(crate) fn optimizer(
-    config: &OptimConfig,
-    (strategy, depth): (&dyn Strategy, usize),
-    parameters: &[Parameter],
-) -> Result<Optimizer, TrainError> {
-    let kind = match *config {
+/// The optimizer of the trained parameters of a network: groups by decay, by what the strategy asks for, and by layer
+/// where the rate decays.
+pub(crate) fn optimizer(config: &RunConfig, parameters: &[Parameter]) -> Result<Optimizer, TrainError> {
+    let kind = match config.optim {
         OptimConfig::AdamW { betas: [beta1, beta2], eps, .. } => OptimKind::AdamW { beta1, beta2, eps },
         OptimConfig::Sgd { momentum, .. } => OptimKind::Sgd { momentum },
     };
-    let groups = groups(config.weight_decay(), (strategy, depth), parameters);
+    let (strategy, model) = (config.strategy.as_ref(), &config.model);
+    let decay = config.finetune.as_ref().map_or(1.0, |finetune| finetune.layer_decay);
+    let depths = Depths { blocks: model.depth, class_blocks: model.class_depth.unwrap_or(0) };
+    let scale = |parameter: &Parameter| {
+        let mut scale = strategy.optim_scale(parameter, model.depth);
+        scale.lr *= lr_factor(decay, depths, &parameter.name);
+        scale
+    };
+    let groups = groups(config.optim.weight_decay(), scale, parameters);
     covers(&groups, parameters)?;
     Ok(Optimizer::new(kind, groups))
 }
 
-fn groups(weight_decay: f64, (strategy, depth): (&dyn Strategy, usize), parameters: &[Parameter]) -> Vec<OptimGroup> {
+fn groups(weight_decay: f64, scale: impl Fn(&Parameter) -> OptimScale, parameters: &[Parameter]) -> Vec<OptimGroup> {
     let mut groups: Vec<OptimGroup> = Vec::new();
     for parameter in parameters {
-        let OptimScale { lr, weight_decay: decay_scale, eps } = strategy.optim_scale(parameter, depth);
+        let OptimScale { lr, weight_decay: decay_scale, eps } = scale(parameter);
         let (name, decay) = match parameter.group {
             Group::Decay => ("decay", weight_decay * decay_scale),
             Group::NoDecay => ("no_decay", 0.0),
@@ -60,7 +66,7 @@ fn covers(groups: &[OptimGroup], parameters: &[Parameter]) -> Result<(), TrainEr
 mod tests {
     use super::*;
     use reslab_model::{InputShape, ModelConfig, Vit};
-    use reslab_residual::{Join, Registry, Site, StrategyError};
+    use reslab_residual::{Join, Registry, Site, Strategy, StrategyError};
     use reslab_torch::Scope;
 
     /// Of the networks here.
@@ -81,7 +87,7 @@ mod tests {
         for variant in registry.iter() {
             let strategy = registry.parse(&variant.example.parse().unwrap()).unwrap();
             let parameters = parameters(&*strategy);
-            let groups = groups(0.05, (&*strategy, DEPTH), &parameters);
+            let groups = groups(0.05, |p| strategy.optim_scale(p, DEPTH), &parameters);
             covers(&groups, &parameters).unwrap();
             for (group, parameter) in groups.iter().flat_map(|g| g.parameters.iter().map(move |p| (g, p))) {
                 let token = ["position", "class_token"].contains(&parameter.name.as_str());
@@ -100,7 +106,7 @@ mod tests {
         let variant = registry.iter().next().unwrap();
         let strategy = registry.parse(&variant.example.parse().unwrap()).unwrap();
         let parameters = parameters(&*strategy);
-        let mut groups = groups(0.05, (&*strategy, DEPTH), &parameters);
+        let mut groups = groups(0.05, |p| strategy.optim_scale(p, DEPTH), &parameters);
         let last = groups[0].parameters.pop().unwrap();
         assert!(matches!(covers(&groups, &parameters), Err(TrainError::Groups { .. })));
         groups[1].parameters.extend([last.clone(), last]);
@@ -127,7 +133,7 @@ mod tests {
         let registry = Registry::builtin();
         let variant = registry.iter().next().unwrap();
         let parameters = parameters(&*registry.parse(&variant.example.parse().unwrap()).unwrap());
-        let groups = groups(0.05, (&Scaling, DEPTH), &parameters);
+        let groups = groups(0.05, |p| Scaling.optim_scale(p, DEPTH), &parameters);
         let of = |name: &str| groups.iter().find(|g| g.parameters.iter().any(|p| p.name == name)).unwrap();
         let figures = |name| (of(name).lr_scale, of(name).weight_decay, of(name).eps_scale);
         assert_eq!(figures("head.weight"), (0.5, 0.1, 4.0));

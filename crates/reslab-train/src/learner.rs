@@ -12,6 +12,7 @@ use reslab_torch::{Optimizer, Parameter, Scope, autocast_bf16, foreach};
 use crate::config::Precision;
 use crate::ema::{Ema, assign, copies, with_weights};
 use crate::evaluate::{Scores, evaluate, probe};
+use crate::finetune::{StartReport, is_trained, take_over};
 use crate::groups::optimizer;
 use crate::{RunConfig, TrainError};
 
@@ -71,16 +72,20 @@ pub struct Learner<'a> {
     splits: Splits,
     order: Order,
     augment: Augment,
+    /// All of the network's, trained or not: what is saved.
     pub(crate) parameters: Vec<Parameter>,
     weights: Vec<Tensor>,
+    /// Those that the optimizer steps.
+    trained: Vec<Parameter>,
+    start: Option<StartReport>,
     vit: Vit,
     pub(crate) optimizer: Optimizer,
     pub(crate) ema: Option<Ema>,
 }
 
 impl<'a> Learner<'a> {
-    /// Builds the network of `config` at its initial weights and, where its strategy asks for it, calibrates it on the
-    /// first batch.
+    /// Builds the network of `config` at its initial weights, or at those of a pretrained file, and, where its strategy
+    /// asks for it, calibrates it on the first batch.
     ///
     /// # Errors
     /// Where the strategy refuses the network, or an optimizer group would miss a parameter.
@@ -90,13 +95,34 @@ impl<'a> Learner<'a> {
         let vit = Vit::new(&scope, &config.model, config.strategy.as_ref(), config.input())?;
         let parameters = scope.parameters();
         let weights: Vec<Tensor> = parameters.iter().map(|p| p.tensor.shallow_clone()).collect();
-        let optimizer = optimizer(&config.optim, (config.strategy.as_ref(), config.model.depth), &parameters)?;
         let order = Order::new(seed, splits.train.len(), config.train.batch as usize)?;
         let augment = Augment::new(&config.data, seed, splits.shape, &splits.norm)?;
-        let mut learner =
-            Self { config, seed, device, splits, order, augment, parameters, weights, vit, optimizer, ema: None };
-        let first = learner.batch(0)?;
-        learner.vit.calibrate(&first.images)?;
+        let start = match config.pretrained() {
+            None => None,
+            Some(path) => Some(take_over(config, (&vit, &parameters), path, (&splits, &augment))?),
+        };
+        let trained = trained(config, &parameters);
+        let optimizer = optimizer(config, &trained)?;
+        let mut learner = Self {
+            config,
+            seed,
+            device,
+            splits,
+            order,
+            augment,
+            parameters,
+            weights,
+            trained,
+            start,
+            vit,
+            optimizer,
+            ema: None,
+        };
+        // A network that was taken over has learned what a calibration would be for.
+        if learner.start.is_none() {
+            let first = learner.batch(0)?;
+            learner.vit.calibrate(&first.images)?;
+        }
         // It starts from the weights that step 0 starts from.
         learner.ema = (config.train.ema_decay > 0.0).then(|| Ema::new(config.train.ema_decay, &learner.weights));
         Ok(learner)
@@ -112,7 +138,7 @@ impl<'a> Learner<'a> {
         self.optimizer.zero_grad();
         let (loss, telemetry) = self.backward(&batch, masks, watch);
 
-        let grads = foreach::grads(&self.parameters);
+        let grads = foreach::grads(&self.trained);
         let norms = foreach::norms(&grads); // [P]
         if self.config.train.clip > 0.0 {
             foreach::clip_(&grads, &norms.norm(), self.config.train.clip);
@@ -127,7 +153,7 @@ impl<'a> Learner<'a> {
         }
         let watched = before.map(|(figures, before)| [relative_update(&self.weights, &before), figures.view([-1])]);
         let values = fetch(&loss, &norms, watched);
-        Ok(Measured::of(&values, self.weights.len(), lr, &telemetry))
+        Ok(Measured::of(&values, self.trained.len(), lr, &telemetry))
     }
 
     /// Scores of the trained weights, or of their average, on a split.
@@ -168,13 +194,23 @@ impl<'a> Learner<'a> {
 
     /// Trainable parameters.
     pub fn num_parameters(&self) -> u64 {
-        self.weights.iter().map(|w| w.numel() as u64).sum()
+        self.trained.iter().map(|p| p.tensor.numel() as u64).sum()
     }
 
     /// `decay 300, no_decay 200`: tensors per optimizer group.
     pub(crate) fn group_counts(&self) -> String {
         let groups = self.optimizer.groups().map(|g| format!("{} {}", g.name, g.parameters.len()));
         groups.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The parameters that are trained, in network order.
+    pub(crate) fn trained(&self) -> &[Parameter] {
+        &self.trained
+    }
+
+    /// What taking over a pretrained network has made of it; `None` for a new one.
+    pub fn start(&self) -> Option<&StartReport> {
+        self.start.as_ref()
     }
 
     pub(crate) fn config(&self) -> &RunConfig {
@@ -235,6 +271,16 @@ impl<'a> Learner<'a> {
         };
         cross_entropy(&logits, &batch.targets, self.config.train.label_smoothing)
     }
+}
+
+/// The parameters that are trained; the others ask for no gradient, so that none is computed for them.
+fn trained(config: &RunConfig, parameters: &[Parameter]) -> Vec<Parameter> {
+    let Some(finetune) = &config.finetune else { return parameters.to_vec() };
+    let (trained, held): (Vec<&Parameter>, _) = parameters.iter().partition(|p| is_trained(finetune, p));
+    for parameter in held {
+        let _ = parameter.tensor.set_requires_grad(false);
+    }
+    trained.into_iter().cloned().collect()
 }
 
 /// logits: [B, classes] -> []: mean of `-sum t log softmax(logits)`, `t = (1 - smoothing) target + smoothing / classes`.

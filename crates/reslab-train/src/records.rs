@@ -70,11 +70,17 @@ impl<'a> Records<'a> {
 
     /// The network is built and stands at `step`.
     pub(crate) fn began(&mut self, learner: &Learner, step: u64) -> Result<(), TrainError> {
-        self.parts = Parts::of(&learner.parameters);
+        self.parts = Parts::of(learner.trained());
         self.first_step = step;
         self.resume_steps();
         if step == 0 {
             self.dir.forget_earlier_envs()?;
+        }
+        if let Some(start) = learner.start() {
+            for line in start.notes.iter().chain([&start.line()]) {
+                self.log(line)?;
+            }
+            self.metrics.extend(start.metrics());
         }
         let from = if step == 0 { String::new() } else { format!(", from step {step}") };
         self.log(&format!(

@@ -44,6 +44,9 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         from_step: start,
         parameters: learner.num_parameters(),
     });
+    if let Some(found) = learner.start() {
+        progress(&Progress::Note { text: found.line() });
+    }
 
     // ---- steps
     let every = |interval: u64, step: u64| interval > 0 && step.is_multiple_of(interval);

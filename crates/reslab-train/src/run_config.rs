@@ -1,15 +1,18 @@
 //! A run's whole configuration: the tables of a sweep file for one arm, checked together.
 
+use std::path::Path;
+
 use reslab_config::{ConfigError, nearest, require};
 use reslab_data::{DataConfig, DataShape};
 use reslab_model::{InputShape, ModelConfig, ModelError, Vit, flops_per_image};
-use reslab_residual::{DropPathConfig, Registry, Strategy, check_compatible};
+use reslab_residual::{DropPathConfig, Norm, Registry, Strategy, check_compatible};
 use reslab_torch::Scope;
 
 use crate::config::{OptimConfig, Precision, ReportWeights, TrainConfig};
+use crate::finetune::{Backbone, FinetuneConfig, GammaRule, Source, WeightsFrom, complete};
 
 /// The tables of a run, in the order in which they are written.
-pub const TABLES: [&str; 6] = ["data", "model", "train", "optim", "residual", "drop_path"];
+pub const TABLES: [&str; 7] = ["data", "model", "train", "optim", "residual", "drop_path", "finetune"];
 
 /// What one run computes, but for its seed: every value was checked, alone and against the others.
 #[derive(Debug)]
@@ -20,6 +23,9 @@ pub struct RunConfig {
     pub(crate) optim: OptimConfig,
     pub(crate) strategy: Box<dyn Strategy>,
     pub(crate) drop_path: DropPathConfig,
+    pub(crate) finetune: Option<FinetuneConfig>,
+    /// The file of `model.pretrained`.
+    pretrained: Option<Source>,
     pub(crate) shape: DataShape,
     steps: u64,
     /// Micro-batches per batch, where they are not those of the table.
@@ -50,7 +56,9 @@ impl RunConfig {
         let mut errors = unknown_tables(table);
         let mut keep = |error| errors.push(error);
         let data = section(table, "data").and_then(DataConfig::parse).map_err(&mut keep).ok();
-        let model = section(table, "model").and_then(ModelConfig::parse).map_err(&mut keep).ok();
+        let completed = section(table, "model").and_then(complete).map_err(&mut keep).ok();
+        let (model, pretrained) = completed.map_or((None, None), |c| (Some(c.table), c.source));
+        let model = model.and_then(|table| ModelConfig::parse(&table).map_err(&mut keep).ok());
         let train = section(table, "train").and_then(TrainConfig::parse).map_err(&mut keep).ok();
         let optim = section(table, "optim").and_then(OptimConfig::parse).map_err(&mut keep).ok();
         let strategy = section(table, "residual").and_then(|t| registry.parse(t)).map_err(&mut keep).ok();
@@ -58,8 +66,12 @@ impl RunConfig {
             None => Some(DropPathConfig::none()),
             Some(_) => section(table, "drop_path").and_then(DropPathConfig::parse).map_err(&mut keep).ok(),
         };
-        let (Some(data), Some(model), Some(train), Some(optim), Some(strategy), Some(drop_path)) =
-            (data, model, train, optim, strategy, drop_path)
+        let finetune = match table.get("finetune") {
+            None => Some(None),
+            Some(_) => section(table, "finetune").and_then(FinetuneConfig::parse).map_err(&mut keep).ok().map(Some),
+        };
+        let (Some(data), Some(model), Some(train), Some(optim), Some(strategy), Some(drop_path), Some(finetune)) =
+            (data, model, train, optim, strategy, drop_path, finetune)
         else {
             return Err(errors);
         };
@@ -68,11 +80,13 @@ impl RunConfig {
         }
         let shape = reslab_data::shape(&data.dataset).map_err(|e| vec![e])?;
         let steps = steps(&train, &data).map_err(|e| vec![e])?;
-        let config = Self { data, model, train, optim, strategy, drop_path, shape, steps, micro_batches: None };
+        let config =
+            Self { data, model, train, optim, strategy, drop_path, finetune, pretrained, shape, steps, micro_batches: None };
         let strategy = config.strategy.as_ref();
         let joined = config.model.placement(strategy);
         let together = [
             config.check_validation(),
+            config.check_finetune(),
             config.train.check_ema(steps),
             config.optim.check_warmup(steps),
             config.model.check_input(config.input()),
@@ -86,6 +100,9 @@ impl RunConfig {
     pub fn pin(&self, table: &mut toml::Table) {
         if let Some(toml::Value::Table(residual)) = table.get_mut("residual") {
             residual.extend(self.strategy.pins());
+        }
+        if let (Some(source), Some(toml::Value::Table(model))) = (&self.pretrained, table.get_mut("model")) {
+            source.pin(model);
         }
     }
 
@@ -122,6 +139,48 @@ impl RunConfig {
     pub fn check_device(&self, device_kind: &str) -> Result<(), ConfigError> {
         require(self.train.precision == Precision::Fp32 || device_kind != "cpu", "train.precision", || {
             "\"bf16\" needs CUDA, but the run is for the CPU; use \"fp32\", here or in [profile.cpu]".to_owned()
+        })
+    }
+
+    /// The file that the network's weights are taken from, if they are.
+    pub(crate) fn pretrained(&self) -> Option<&Path> {
+        let finetune = self.finetune.as_ref()?;
+        (finetune.weights == WeightsFrom::File).then_some(self.pretrained.as_ref()?.path.as_path())
+    }
+
+    /// What a reader should know before this run is started.
+    pub fn warnings(&self) -> Option<String> {
+        match self.finetune.as_ref()?.gamma {
+            GammaRule::Reset(value) if self.pretrained().is_some() => Some(format!(
+                "finetune.gamma = {{ reset = {value:?} }} sets what the pretrained network has learned to {value:?}: this tears its function down, and is not a small start; \
+                 `fold_reset` keeps the function"
+            )),
+            _ => None,
+        }
+    }
+
+    fn check_finetune(&self) -> Result<(), ConfigError> {
+        let Some(finetune) = &self.finetune else {
+            return require(self.pretrained.is_none(), "finetune", || {
+                "this table is missing: model.pretrained is given, and it says what becomes of the file's weights".to_owned()
+            });
+        };
+        require(self.pretrained.is_some(), "model.pretrained", || {
+            "is missing: the table [finetune] stands here, which says what becomes of a pretrained file's weights".to_owned()
+        })?;
+        require(finetune.backbone == Backbone::Train || self.drop_path.rate == 0.0, "drop_path.rate", || {
+            format!("must be 0 where finetune.backbone is \"frozen\", but is {}", self.drop_path.rate)
+        })?;
+        let counts = self.data.counts()?;
+        require(counts.val > 0, "data.val_images", || "must be above 0: before step 0 the features of validation images are compared".to_owned())?;
+        let neighbours = finetune.knn().map_or(0, |knn| knn.images);
+        require(neighbours <= counts.train, "finetune.knn.images", || {
+            format!("must be at most the {} training images, but is {neighbours}", counts.train)
+        })?;
+        let folds = matches!(finetune.gamma, GammaRule::Fold | GammaRule::FoldReset(_));
+        let norm = self.model.placement(self.strategy.as_ref())?;
+        require(!folds || norm != Norm::Both, "finetune.gamma", || {
+            "a gamma behind a norm (model.norm = \"both\") can't be folded into the projection before it".to_owned()
         })
     }
 

@@ -1,0 +1,136 @@
+//! What taking over a network has made of it, measured before its first step.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use reslab_data::{Augment, Split, Splits};
+use reslab_model::{LoadOptions, Vit};
+use reslab_pretrained::Pretrained;
+use reslab_residual::Pass;
+use reslab_torch::tch::{Kind, Tensor, no_grad_guard};
+use reslab_torch::{Parameter, autocast_bf16};
+
+use super::config::{FinetuneConfig, GammaRule, HeadRule, Knn};
+use super::knn::{Featured, accuracy};
+use super::gamma;
+use crate::config::Precision;
+use crate::{RunConfig, TrainError};
+
+/// How far a network that was taken over is from the file's, before a step is taken. Features are what the classifier reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartReport {
+    /// What was read, and what was left or made anew; a line each.
+    pub notes: Vec<String>,
+    /// `|F' - F| / |F|`, Frobenius norms over the features F of the validation images, with the file's gammas, and F' as the run starts. 0: the same function.
+    pub feature_change: f64,
+    /// Mean cosine between both features of an image.
+    pub feature_cosine: f64,
+    /// Share of the validation images that k-NN gets right by the file's features, and by those that the run starts with.
+    pub knn: Option<[f64; 2]>,
+}
+
+impl StartReport {
+    /// The figures as metrics of the run.
+    pub fn metrics(&self) -> BTreeMap<String, f64> {
+        let mut metrics = BTreeMap::from([
+            ("start/feature_change".to_owned(), self.feature_change),
+            ("start/feature_cosine".to_owned(), self.feature_cosine),
+        ]);
+        for [before, after] in self.knn {
+            metrics.insert("start/knn_before".to_owned(), before);
+            metrics.insert("start/knn_after".to_owned(), after);
+        }
+        metrics
+    }
+
+    /// One line for a reader.
+    pub fn line(&self) -> String {
+        let change = 100.0 * self.feature_change;
+        let mut line = format!("before step 0: features changed by {change:.2} % (cosine {:.4})", self.feature_cosine);
+        if let Some([before, after]) = self.knn {
+            line += &format!("; k-NN {:.2} % before, {:.2} % after", 100.0 * before, 100.0 * after);
+        }
+        line
+    }
+}
+
+/// Gives `vit` the weights of the file at `path`, does with their gammas what the config says, and measures what that changed.
+pub(crate) fn take_over(
+    config: &RunConfig,
+    (vit, parameters): (&Vit, &[Parameter]),
+    path: &Path,
+    (splits, augment): (&Splits, &Augment),
+) -> Result<StartReport, TrainError> {
+    let finetune = config.finetune.as_ref().expect("a pretrained network has a table [finetune]");
+    let file = Pretrained::open(path)?;
+    let options = LoadOptions {
+        new_head: finetune.head == HeadRule::New,
+        new_joins: finetune.new_joins,
+        positions: finetune.positions,
+        // Folded into the projection, or overwritten: then the network needs no gamma of the file's shape.
+        loose_gammas: matches!(finetune.gamma, GammaRule::Fold | GammaRule::FoldReset(_)),
+    };
+    let loaded = reslab_model::load(parameters, &file, options)?;
+    let look = Look { config, vit, augment };
+    let before = look.at(splits, finetune.knn())?;
+    gamma::apply(finetune.gamma, parameters, &loaded.loose_gammas).map_err(TrainError::Fold)?;
+    let after = look.at(splits, finetune.knn())?;
+    Ok(StartReport {
+        notes: loaded.notes,
+        feature_change: (&after.asked.features - &before.asked.features).norm().double_value(&[])
+            / before.asked.features.norm().double_value(&[]),
+        feature_cosine: Tensor::cosine_similarity(&after.asked.features, &before.asked.features, 1, 1e-12)
+            .mean(Kind::Double)
+            .double_value(&[]),
+        knn: before.knn.zip(after.knn).map(|(before, after)| [before, after]),
+    })
+}
+
+/// A network and how images reach it.
+struct Look<'a> {
+    config: &'a RunConfig,
+    vit: &'a Vit,
+    augment: &'a Augment,
+}
+
+/// What a look at the network found.
+struct Seen {
+    asked: Featured,
+    knn: Option<f64>,
+}
+
+impl Look<'_> {
+    /// Features of the validation images, and how well k-NN does with them.
+    fn at(&self, splits: &Splits, knn: Option<Knn>) -> Result<Seen, TrainError> {
+        let asked = self.features(&splits.val)?;
+        let knn = match knn {
+            None => None,
+            Some(knn) => {
+                let neighbours = self.features(&spread(&splits.train, knn.images as i64))?;
+                Some(accuracy(&neighbours, &asked, splits.shape.classes, knn))
+            }
+        };
+        Ok(Seen { asked, knn })
+    }
+
+    fn features(&self, split: &Split) -> Result<Featured, TrainError> {
+        let _no_grad = no_grad_guard();
+        let train = &self.config.train;
+        let _precision = autocast_bf16(split.device(), train.precision == Precision::Bf16);
+        let (mut features, mut labels) = (Vec::new(), Vec::new());
+        for (images, classes) in split.batches((train.batch / train.accumulate) as usize) {
+            let seen = self.vit.features(&self.augment.eval(&images)?, &mut Pass::eval());
+            features.push(seen.to_kind(Kind::Float));
+            labels.push(classes);
+        }
+        Ok(Featured { features: Tensor::cat(&features, 0), labels: Tensor::cat(&labels, 0) })
+    }
+}
+
+/// `count` images, spread evenly over a split.
+fn spread(split: &Split, count: i64) -> Split {
+    let len = split.len() as i64;
+    let index: Vec<i64> = (0..count).map(|i| i * len / count).collect();
+    let index = Tensor::from_slice(&index).to_device(split.device());
+    Split { images: split.images.index_select(0, &index), labels: split.labels.index_select(0, &index) }
+}
