@@ -82,6 +82,11 @@ impl Vit {
         self.input
     }
 
+    /// Its parameters, in the order of registration.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
     /// images: [B, C, height, width] -> logits [B, classes]
     pub fn forward(&self, images: &Tensor, pass: &mut Pass) -> Tensor {
         self.head.forward(&self.features(images, pass))
