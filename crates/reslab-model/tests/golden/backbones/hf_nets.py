@@ -18,6 +18,7 @@ from transformers import (
     DINOv3ViTConfig, DINOv3ViTModel,
 )
 
+import timm_nets
 from common import HERE, PATCH, SIZES, images, randomise, save
 
 SMALL = dict(
@@ -152,9 +153,25 @@ def renamed():
             tensors = fb_dinov2(state, swiglu)
         with_registers = "register_tokens" in tensors or "storage_tokens" in tensors
         save(case.replace("hf_", "fb_"), tensors, of_both(model) if with_registers else with_kludge(model))
+    deit3()
+
+
+def deit3():
+    """DeiT-III's file from timm's. What the authors' main.py does to the positions: bicubic, to the size."""
+    build, keys = timm_nets.CASES["timm_deit3"]
     state = load_file(HERE / "timm_deit3" / "model.safetensors")
-    golden = load_file(HERE / "timm_deit3" / "golden.safetensors")
-    save("fb_deit3", {name.replace("ls1.gamma", "gamma_1").replace("ls2.gamma", "gamma_2"): t for name, t in state.items()}, golden)
+    golden = {}
+    for size, x in images().items():
+        model = build(**dict(keys, img_size=SIZES[size])).eval()
+        grid = math.isqrt(state["pos_embed"].shape[1])
+        patches = state["pos_embed"].reshape(1, grid, grid, -1).permute(0, 3, 1, 2)
+        to = [side // PATCH for side in SIZES[size]]
+        patches = interpolate(patches, size=to, mode="bicubic", align_corners=False) if to != [grid, grid] else patches
+        model.load_state_dict(state | {"pos_embed": patches.flatten(2).transpose(1, 2)})
+        golden |= {f"{size}/{name}": t for name, t in timm_nets.computed(model, x, keys["num_classes"]).items()}
+    gammas = {"ls1.gamma": "gamma_1", "ls2.gamma": "gamma_2"}
+    theirs = lambda name: next((name.replace(a, b) for a, b in gammas.items() if name.endswith(a)), name)
+    save("fb_deit3", {theirs(name): t for name, t in state.items()}, golden)
 
 
 def main():
