@@ -90,7 +90,8 @@ impl Embedding {
         match &self.position {
             Some(position) if position.size()[1] == count => with_class(patches + position),
             Some(position) => with_class(patches) + position,
-            None => with_class(patches),
+            // Autocast gives patches of lower precision, which a position would widen; the stream keeps all bits.
+            None => with_class(patches.to_kind(self.weight().kind())),
         }
     }
 

@@ -41,6 +41,20 @@ pub struct Loaded {
     pub differences: Vec<String>,
 }
 
+impl Loaded {
+    fn begun(pretrained: &Pretrained) -> Loaded {
+        Loaded {
+            layout: pretrained.layout(),
+            filled: Vec::new(),
+            drawn: Vec::new(),
+            left_out: Vec::new(),
+            resized: None,
+            ignored: pretrained.ignored().to_vec(),
+            differences: Vec::new(),
+        }
+    }
+}
+
 impl Display for Loaded {
     fn fmt(&self, f: &mut Formatter) -> std::fmt::Result {
         write!(f, "{}: {} parameters filled", self.layout, self.filled.len())?;
@@ -73,6 +87,18 @@ pub struct LoadReport {
     pub unused: Vec<String>,
     /// Parameters of another shape, with both.
     pub shapes: Vec<String>,
+}
+
+impl LoadReport {
+    fn begun(pretrained: &Pretrained) -> LoadReport {
+        LoadReport {
+            path: pretrained.path().to_owned(),
+            layout: pretrained.layout(),
+            unfilled: Vec::new(),
+            unused: Vec::new(),
+            shapes: Vec::new(),
+        }
+    }
 }
 
 impl Display for LoadReport {
@@ -144,38 +170,27 @@ impl Vit {
     /// # Errors
     /// What does not fit, both sides.
     pub fn load(&self, pretrained: &Pretrained, options: &LoadOptions) -> Result<Loaded, LoadError> {
-        self.check_rotation(pretrained)?;
-        let mut loaded = Loaded {
-            layout: pretrained.layout(),
-            filled: Vec::new(),
-            drawn: Vec::new(),
-            left_out: Vec::new(),
-            resized: None,
-            ignored: pretrained.ignored().to_vec(),
-            differences: self.differences(pretrained),
-        };
-        let pairs = self.pairs(pretrained, options, &mut loaded)?;
-        for pair in &pairs {
-            tch::no_grad(|| pair.copy())?;
-            loaded.filled.push(pair.to.name.clone());
-            loaded.resized = loaded.resized.or(pair.resize);
-        }
+        let (pairs, loaded) = self.pairs(pretrained, options)?;
+        pairs.iter().try_for_each(|pair| tch::no_grad(|| pair.copy()))?;
         Ok(loaded)
+    }
+
+    /// What [`Vit::load`] would do, without doing it: for networks on [`reslab_torch::Scope::counting`] too.
+    ///
+    /// # Errors
+    /// What does not fit, both sides.
+    pub fn check_load(&self, pretrained: &Pretrained, options: &LoadOptions) -> Result<Loaded, LoadError> {
+        self.pairs(pretrained, options).map(|(_, loaded)| loaded)
     }
 
     fn pairs<'a>(
         &'a self,
         pretrained: &'a Pretrained,
         options: &LoadOptions,
-        loaded: &mut Loaded,
-    ) -> Result<Vec<Pair<'a>>, LoadError> {
-        let mut report = LoadReport {
-            path: pretrained.path().to_owned(),
-            layout: pretrained.layout(),
-            unfilled: Vec::new(),
-            unused: Vec::new(),
-            shapes: Vec::new(),
-        };
+    ) -> Result<(Vec<Pair<'a>>, Loaded), LoadError> {
+        self.check_rotation(pretrained)?;
+        let (mut loaded, mut report) = (Loaded::begun(pretrained), LoadReport::begun(pretrained));
+        loaded.differences = self.differences(pretrained);
         let mut ours: HashMap<&str, &Parameter> = self.parameters().iter().map(|p| (p.name.as_str(), p)).collect();
         let mut pairs = Vec::new();
         for from in pretrained.mapped() {
@@ -188,7 +203,11 @@ impl Vit {
                 continue;
             };
             match self.fitted(pretrained, from, to, options) {
-                Ok(resize) => pairs.push(Pair { from, to, resize }),
+                Ok(resize) => {
+                    loaded.filled.push(to.name.clone());
+                    loaded.resized = loaded.resized.or(resize);
+                    pairs.push(Pair { from, to, resize });
+                }
                 Err(shapes) => report.shapes.push(shapes),
             }
         }
@@ -198,7 +217,7 @@ impl Vit {
             if allowed { &mut loaded.drawn } else { &mut report.unfilled }.push(name.clone());
         }
         let fits = report.unfilled.is_empty() && report.unused.is_empty() && report.shapes.is_empty();
-        if fits { Ok(pairs) } else { Err(LoadError::Unfit(Box::new(report))) }
+        if fits { Ok((pairs, loaded)) } else { Err(LoadError::Unfit(Box::new(report))) }
     }
 
     /// How a tensor becomes the parameter's value: as it is, or resized; else the shapes that do not fit.

@@ -7,7 +7,7 @@ use reslab_model::{InputShape, ModelConfig, ModelError, Vit};
 use reslab_residual::{
     DrawStep, DropMode, DropPath, DropPathConfig, Pass, Registry, Schedule, Strategy, Variant, check_compatible,
 };
-use reslab_torch::{Group, Parameter, Scope, foreach, set_threads, stream};
+use reslab_torch::{Group, Parameter, Scope, autocast_bf16, foreach, set_threads, stream};
 use tch::{Device, Kind, Tensor};
 
 const INPUT: InputShape = InputShape { channels: 1, height: 8, width: 12, classes: 4 };
@@ -181,6 +181,30 @@ fn drop_path_and_telemetry_see_the_sites_of_the_blocks_and_observing_changes_no_
                 let values: Vec<f32> = Vec::try_from(telemetry.stack().view(-1)).unwrap();
                 assert_eq!(telemetry.decode(&values).len(), 2 * DEPTH, "{}", case.name);
             }
+        }
+    }
+}
+
+/// Under bf16 autocast the stream keeps single precision, and logits change by bfloat16's rounding only.
+#[test]
+fn bfloat16_changes_logits_by_its_rounding_only() {
+    let bare =
+        "kind = 'vit'\nclass_token = false\nposition = 'rope'\nrope_base = 100.0\nqkv_bias = true\npool = 'mean'\n";
+    for network in NETWORKS.into_iter().chain([bare]) {
+        for variant in Registry::builtin().iter() {
+            let scope = Scope::new(0, Kind::Float, Device::Cpu);
+            let Ok(vit) = Vit::new(&scope, &config(network), &*by_example(variant), INPUT) else { continue };
+            let images = images().to_kind(Kind::Float);
+            vit.calibrate(&images).unwrap();
+            let exact = vit.forward(&images, &mut Pass::eval());
+            let guard = autocast_bf16(Device::Cpu, true);
+            let (rounded, tokens) = (vit.forward(&images, &mut Pass::eval()), vit.tokens(&images, &mut Pass::eval()));
+            drop(guard);
+            let off = (rounded.to_kind(Kind::Float) - &exact).abs().max().double_value(&[]);
+            let size = exact.abs().max().double_value(&[]);
+            let name = format!("{}, {}", network.lines().next().unwrap(), variant.name);
+            assert!(off <= 0.05 * size + 1e-6, "{name}: {off} of {size}");
+            assert_eq!(tokens.kind(), Kind::Float, "{name}");
         }
     }
 }

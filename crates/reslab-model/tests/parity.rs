@@ -87,6 +87,7 @@ impl Case {
 #[test]
 fn every_layout_computes_what_its_original_computes_at_both_resolutions() {
     let images = read(&folder().join("images.safetensors"));
+    let page = std::fs::read_to_string(folder().join("README.md")).unwrap();
     println!("\n| file | read as | resolution | positions | largest error |\n|---|---|---|---|---|");
     for case in cases() {
         let golden = read(&folder().join(&case).join("golden.safetensors"));
@@ -99,7 +100,9 @@ fn every_layout_computes_what_its_original_computes_at_both_resolutions() {
                 None => "as they are".to_owned(),
             };
             let layout = found.loaded.layout;
-            println!("| `{case}` | {layout} | {height} x {width} | {positions} | {error:.1e} |");
+            let row = format!("| `{case}` | {layout} | {height} x {width} | {positions} | ");
+            println!("{row}{error:.1e} |");
+            assert!(page.contains(&row), "the page of the goldens lacks {row}");
             assert!(error < TOLERANCE, "{case} at {size}: {error}");
         }
     }
