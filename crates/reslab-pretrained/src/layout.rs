@@ -174,6 +174,12 @@ fn prefix(tensors: &Tensors) -> Result<(String, Family), String> {
 
 fn of_family(family: Family, keys: &Keys, hints: &Hints) -> Result<Layout, String> {
     let has = |key: &str| keys.has(key);
+    if has("dist_token") {
+        return Err(
+            "has a dist_token: a distilled DeiT's second class token, with a position, is not among what is read"
+                .into(),
+        );
+    }
     let flat_gamma = keys.first("blocks", "gamma_1").is_some();
     Ok(match family {
         Family::Reslab => Layout::Reslab,
