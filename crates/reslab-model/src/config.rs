@@ -45,7 +45,7 @@ pub struct ModelConfig {
     /// patches only, a rotary embedding, or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
-    /// Ratio of the longest to the shortest period of `position = "rope"`, which needs it. DINOv3 takes 100.
+    /// Base b of the periods b^(4 k / E), E channels per head, of `position = "rope"`, which needs it. DINOv3 takes 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rope_base: Option<f64>,
     /// Whether a norm stands behind the embeddings; the patches' projection then has no bias, as in timm. Absent: no.
