@@ -20,7 +20,7 @@ mod words;
 pub use config::{InputShape, ModelConfig};
 pub use error::ModelError;
 pub use flops::flops_per_image;
-pub use load::{LoadError, LoadOptions, LoadReport, Loaded};
+pub use load::{LoadError, LoadOptions, LoadReport, Loaded, Resized};
 pub use resize::Resize;
 pub use vit::Vit;
 pub use words::{MlpKind, ModelKind, NormPlacement, Pool, Position, QkvBias};

@@ -22,6 +22,17 @@ pub struct LoadOptions {
     pub new_joins: bool,
 }
 
+/// Positions of one grid brought to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resized {
+    /// By which convention.
+    pub by: Resize,
+    /// Rows and columns of the file.
+    pub from: [i64; 2],
+    /// Rows and columns of the network.
+    pub to: [i64; 2],
+}
+
 /// What was loaded, and what was not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
@@ -33,8 +44,8 @@ pub struct Loaded {
     pub drawn: Vec<String>,
     /// Keys of the file's head, where the options replace it.
     pub left_out: Vec<String>,
-    /// How positions were resized, where the grids differ: from rows and columns, to rows and columns.
-    pub resized: Option<(Resize, [i64; 2], [i64; 2])>,
+    /// How positions were resized, where the grids differ.
+    pub resized: Option<Resized>,
     /// Keys of the file that are no parameter of any network, with the reason.
     pub ignored: Vec<(String, &'static str)>,
     /// Numbers that shapes don't tell, and that the file's writer and the table `[model]` say differently.
@@ -58,7 +69,7 @@ impl Loaded {
 impl Display for Loaded {
     fn fmt(&self, f: &mut Formatter) -> std::fmt::Result {
         write!(f, "{}: {} parameters filled", self.layout, self.filled.len())?;
-        if let Some((by, from, to)) = self.resized {
+        if let Some(Resized { by, from, to }) = self.resized {
             let [from, to] = [from, to].map(|[rows, columns]| format!("{rows} x {columns}"));
             write!(f, "; positions resized from {from} to {to} as {} does", by.name())?;
         }
@@ -160,7 +171,7 @@ impl Resize {
 struct Pair<'a> {
     from: &'a Mapped,
     to: &'a Parameter,
-    resize: Option<(Resize, [i64; 2], [i64; 2])>,
+    resize: Option<Resized>,
 }
 
 impl Vit {
@@ -227,7 +238,7 @@ impl Vit {
         from: &Mapped,
         to: &Parameter,
         options: &LoadOptions,
-    ) -> Result<Option<(Resize, [i64; 2], [i64; 2])>, String> {
+    ) -> Result<Option<Resized>, String> {
         let size = to.tensor.size();
         let file = pretrained.architecture();
         let grid = self.config().grid(self.input());
@@ -239,7 +250,7 @@ impl Vit {
         {
             let own = [rows as i64, columns as i64];
             let by = options.resize.unwrap_or(Resize::of(pretrained.layout(), file.registers > 0));
-            return Ok((own != grid).then_some((by, own, grid)));
+            return Ok((own != grid).then_some(Resized { by, from: own, to: grid }));
         }
         let unfit = || format!("{} is {:?} in the file and {size:?} in the network", from.name, from.shape);
         if from.shape == size { Ok(None) } else { Err(unfit()) }
@@ -292,7 +303,7 @@ fn keys(mapped: &Mapped) -> Vec<String> {
 
 impl Pair<'_> {
     fn copy(&self) -> Result<(), TchError> {
-        let Some((by, from, to)) = self.resize else { return fill(&self.to.tensor, self.from) };
+        let Some(Resized { by, from, to }) = self.resize else { return fill(&self.to.tensor, self.from) };
         let kind = if self.to.tensor.kind() == Kind::Double { Kind::Double } else { Kind::Float };
         let own = Tensor::f_zeros(&self.from.shape[..], (kind, Device::Cpu))?;
         fill(&own, self.from)?;

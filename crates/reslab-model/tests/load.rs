@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use reslab_model::{InputShape, LoadError, LoadOptions, LoadReport, ModelConfig, Resize, Vit};
+use reslab_model::{InputShape, LoadError, LoadOptions, LoadReport, ModelConfig, Resize, Resized, Vit};
 use reslab_pretrained::Pretrained;
 use reslab_residual::Registry;
 use reslab_torch::{Scope, set_threads};
@@ -146,7 +146,10 @@ fn positions_of_another_grid_are_resized_even_where_there_are_as_many() {
         let input = InputShape { height, width, ..INPUT };
         let vit = network(&file, "", GAMMA, input, Kind::Float);
         let loaded = vit.load(&file, &NEW_HEAD).unwrap();
-        assert_eq!(loaded.resized, resized.then_some((Resize::Timm, [4, 4], [height / 4, width / 4])));
+        assert_eq!(
+            loaded.resized,
+            resized.then_some(Resized { by: Resize::Timm, from: [4, 4], to: [height / 4, width / 4] })
+        );
     }
 }
 

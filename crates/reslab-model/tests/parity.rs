@@ -95,7 +95,7 @@ fn every_layout_computes_what_its_original_computes_at_both_resolutions() {
             let found = Case::load(&case, height, width, LoadOptions::default());
             let error = found.error(&golden, size, &images[&format!("{size}/images")]);
             let positions = match found.loaded.resized {
-                Some((by, ..)) => format!("resized as {}", by.name()),
+                Some(resized) => format!("resized as {}", resized.by.name()),
                 None if found.vit.config().rope_base.is_some() => "rotary".to_owned(),
                 None => "as they are".to_owned(),
             };
