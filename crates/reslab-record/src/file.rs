@@ -1,7 +1,7 @@
 //! Whole files: read with their path in the error, written by rename.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
@@ -20,10 +20,20 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
 /// # Errors
 /// Names the path and the step that failed. The old file is then still there.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_atomic_with(path, |file| file.write_all(bytes))
+}
+
+/// [`write_atomic`] for what does not lie in memory as a whole: `body` writes it piece by piece.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_atomic_with(path: &Path, body: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
     let folder = parent(path);
     let io = |action| RecordError::io(path, action);
-    let mut file = partial(folder).map_err(io("create a temporary file for"))?;
-    file.as_file_mut().write_all(bytes).map_err(io("write"))?;
+    let file = partial(folder).map_err(io("create a temporary file for"))?;
+    let mut writer = BufWriter::new(file.as_file());
+    body(&mut writer).and_then(|()| writer.flush()).map_err(io("write"))?;
+    drop(writer);
     file.as_file().sync_all().map_err(io("write"))?;
     file.persist(path).map_err(|e| io("rename a temporary file to")(e.error))?;
     sync_folder(folder)

@@ -18,7 +18,7 @@ pub(crate) fn optimizer(config: &RunConfig, parameters: &[Parameter]) -> Result<
     let decay = config.finetune.as_ref().map_or(1.0, |finetune| finetune.layer_decay);
     let depths = Depths { blocks: model.depth, class_blocks: model.class_depth.unwrap_or(0) };
     let scale = |parameter: &Parameter| {
-        let mut scale = strategy.optim_scale(parameter, model.depth);
+        let mut scale = strategy.optim_scale(parameter, model.blocks());
         scale.lr *= lr_factor(decay, depths, &parameter.name);
         scale
     };

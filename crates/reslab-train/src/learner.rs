@@ -99,7 +99,7 @@ impl<'a> Learner<'a> {
         let augment = Augment::new(&config.data, seed, splits.shape, &splits.norm)?;
         let start = match config.pretrained() {
             None => None,
-            Some(path) => Some(take_over(config, (&vit, &parameters), path, (&splits, &augment))?),
+            Some(path) => Some(take_over(config, &vit, path, (&splits, &augment))?),
         };
         let trained = trained(config, &parameters);
         let optimizer = optimizer(config, &trained)?;

@@ -77,7 +77,7 @@ impl<'a> Records<'a> {
             self.dir.forget_earlier_envs()?;
         }
         if let Some(start) = learner.start() {
-            for line in start.notes.iter().chain([&start.line()]) {
+            for line in [&start.loaded, &start.line()] {
                 self.log(line)?;
             }
             self.metrics.extend(start.metrics());

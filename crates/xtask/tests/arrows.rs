@@ -16,8 +16,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     // L1
     ("reslab-residual", &["reslab-torch", "reslab-config"]),
     ("reslab-data", &["reslab-torch", "reslab-config", "reslab-fetch"]),
+    ("reslab-pretrained", &["reslab-record", "reslab-config"]),
     // L2
-    ("reslab-model", &["reslab-residual", "reslab-torch", "reslab-config"]),
+    ("reslab-model", &["reslab-residual", "reslab-torch", "reslab-pretrained", "reslab-config"]),
     ("reslab-report", &["reslab-record"]),
     // L3
     (
@@ -27,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "reslab-residual",
             "reslab-data",
             "reslab-torch",
+            "reslab-pretrained",
             "reslab-record",
             "reslab-config",
             "reslab-fetch",
@@ -51,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "reslab-residual",
             "reslab-data",
             "reslab-torch",
+            "reslab-pretrained",
             "reslab-record",
             "reslab-config",
             "reslab-fetch",

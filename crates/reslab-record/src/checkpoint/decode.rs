@@ -1,11 +1,9 @@
 //! The bytes of a checkpoint, taken apart. Nothing in them is believed until it is checked, and nothing is executed.
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{CHECKPOINT_FORMAT, CHECKSUM_KEY, CONFIG_KEY, Checkpoint, FORMAT_KEY, STEP_KEY};
+use crate::header::{SafetensorsHeader, TensorEntry, pickled, split_safetensors};
 use crate::{Dtype, NamedTensor, RecordError, Result};
 
 impl Checkpoint {
@@ -22,8 +20,8 @@ impl Checkpoint {
             );
             return Err(broken(problem));
         }
-        let (Header { metadata: mut meta, tensors: entries }, data) =
-            split(bytes).map_err(|problem| broken(format!("torn or corrupt: {problem}")))?;
+        let (SafetensorsHeader { metadata: mut meta, tensors: entries }, data) =
+            split_safetensors(bytes).map_err(|problem| broken(format!("torn or corrupt: {problem}")))?;
 
         let mut take = |key: &str| meta.remove(key).ok_or_else(|| broken(format!("no `{key}` in its header")));
         let format = take(FORMAT_KEY)?;
@@ -35,7 +33,7 @@ impl Checkpoint {
         let step = step.parse().map_err(|_| broken(format!("its step is {step:?}")))?;
 
         let mut tensors = Vec::new();
-        for (name, Entry { dtype, shape, data_offsets: (start, end) }) in entries {
+        for (name, TensorEntry { dtype, shape, data_offsets: (start, end) }) in entries {
             let dtype = Dtype::from_name(&dtype).ok_or_else(|| broken(format!("{name}: type {dtype} is not known")))?;
             if Some(end - start) != bytes_of(&shape, dtype) {
                 return Err(broken(format!(
@@ -55,89 +53,9 @@ impl Checkpoint {
     }
 }
 
-/// What stands before the tensors' bytes.
-#[derive(Debug, Default)]
-struct Header {
-    metadata: BTreeMap<String, String>,
-    tensors: BTreeMap<String, Entry>,
-}
-
-/// What the header says of one tensor.
-#[derive(Debug, Deserialize)]
-struct Entry {
-    dtype: String,
-    shape: Vec<usize>,
-    data_offsets: (usize, usize),
-}
-
-/// The header and the data behind it. The tensors lie in the data one after another, without overlap or hole, as the
-/// format wants it: their bytes together are no more than the file's.
-///
-/// The safetensors crate (0.8) would do, but adds up the header's numbers unchecked: a lie panics or wraps around.
-fn split(bytes: &[u8]) -> std::result::Result<(Header, &[u8]), String> {
-    let (length, rest) = bytes.split_first_chunk::<8>().ok_or("it is shorter than the length of its header")?;
-    let length = u64::from_le_bytes(*length);
-    let (header, data) = usize::try_from(length)
-        .ok()
-        .and_then(|length| rest.split_at_checked(length))
-        .ok_or_else(|| format!("its header should have {length} bytes, but {} follow", rest.len()))?;
-    let header: Header = serde_json::from_slice(header).map_err(|e| format!("its header: {e}"))?;
-    let mut places: Vec<_> = header.tensors.iter().map(|(name, entry)| (entry.data_offsets, name)).collect();
-    places.sort_unstable();
-    let mut next = 0;
-    for ((start, end), name) in places {
-        if start != next || end < start {
-            return Err(format!(
-                "{name} should start at byte {next} of the data, but is said to be at {start} to {end}"
-            ));
-        }
-        next = end;
-    }
-    if next == data.len() {
-        Ok((header, data))
-    } else {
-        Err(format!("its tensors should have {next} bytes, but {} are there", data.len()))
-    }
-}
-
 /// Bytes of a tensor; `None` where no memory could hold it.
 fn bytes_of(shape: &[usize], dtype: Dtype) -> Option<usize> {
     shape.iter().try_fold(dtype.size(), |bytes, size| bytes.checked_mul(*size))
-}
-
-impl<'de> Deserialize<'de> for Header {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Header;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a table of tensors")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Header, A::Error> {
-                let mut header = Header::default();
-                while let Some(name) = map.next_key::<String>()? {
-                    if name == "__metadata__" {
-                        header.metadata = map.next_value()?;
-                    } else if header.tensors.insert(name.clone(), map.next_value()?).is_some() {
-                        return Err(A::Error::custom(format!("two tensors are named {name}")));
-                    }
-                }
-                Ok(header)
-            }
-        }
-        deserializer.deserialize_map(Entries)
-    }
-}
-
-/// What other programs save networks as, told by the first bytes. A safetensors file may begin with the same ones, as
-/// the length of its header, but has a brace behind that.
-fn pickled(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [_, _, _, _, _, _, _, _, b'{', ..] => None,
-        [b'P', b'K', 3 | 5, 4 | 6, ..] => Some("a zip archive"),
-        [0x80, 2..=5, ..] => Some("a pickle"),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The table `[finetune]`, checked.
 
 use reslab_config::{ConfigError, parse, require};
+use reslab_model::{LoadOptions, Resize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +22,8 @@ pub struct FinetuneConfig {
     pub backbone: Backbone,
     /// Layer-wise learning-rate decay d, in (0, 1]: block b of L learns at d^(L - b) of the rate, the embeddings at d^(L + 1), head and final norm at the whole (BEiT, arXiv:2106.08254). 1: all alike.
     pub layer_decay: f64,
-    /// How position embeddings are brought to another grid: as timm, Hugging Face or DINOv2's own code does it.
-    pub positions: reslab_model::PositionResize,
+    /// How position embeddings are brought to another grid of patches: as the file's own code does it (`file`), or as timm (bicubic, antialiased), transformers (bicubic) or DINOv2's authors (bicubic, by a factor slightly off) do.
+    pub positions: Positions,
     /// k-NN classification of the validation images by the features before a step is taken, or "none".
     pub knn: KnnRule,
 }
@@ -51,6 +52,32 @@ pub enum GammaRule {
     Reset(f64),
     /// All are set to this, and the projection before them takes up the difference.
     FoldReset(f64),
+}
+
+/// How position embeddings are brought to another grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Positions {
+    /// As the file's own code.
+    File,
+    /// As timm.
+    Timm,
+    /// As transformers.
+    Hf,
+    /// As DINOv2's authors.
+    Dinov2,
+}
+
+impl Positions {
+    /// The convention; `None`: the file's own.
+    pub(crate) fn resize(self) -> Option<Resize> {
+        match self {
+            Self::File => None,
+            Self::Timm => Some(Resize::Timm),
+            Self::Hf => Some(Resize::Hf),
+            Self::Dinov2 => Some(Resize::Dinov2),
+        }
+    }
 }
 
 /// Which weights are trained.
@@ -137,6 +164,17 @@ impl FinetuneConfig {
             })?;
         }
         Ok(config)
+    }
+
+    /// What may differ between file and network.
+    pub(crate) fn load_options(&self) -> LoadOptions {
+        LoadOptions {
+            resize: self.positions.resize(),
+            replace_head: self.head == HeadRule::New,
+            new_joins: self.new_joins,
+            // A network without gamma can take what a fold makes of the file's.
+            loose_gammas: matches!(self.gamma, GammaRule::Fold | GammaRule::FoldReset(_)),
+        }
     }
 
     /// How k-NN looks at the features, if it does.

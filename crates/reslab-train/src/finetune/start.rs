@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use reslab_data::{Augment, Split, Splits};
-use reslab_model::{LoadOptions, Vit};
+use reslab_model::Vit;
 use reslab_pretrained::Pretrained;
 use reslab_residual::Pass;
 use reslab_torch::tch::{Kind, Tensor, no_grad_guard};
-use reslab_torch::{Parameter, autocast_bf16};
+use reslab_torch::autocast_bf16;
 
-use super::config::{FinetuneConfig, GammaRule, HeadRule, Knn};
+use super::config::Knn;
 use super::knn::{Featured, accuracy};
 use super::gamma;
 use crate::config::Precision;
@@ -19,8 +19,8 @@ use crate::{RunConfig, TrainError};
 /// How far a network that was taken over is from the file's, before a step is taken. Features are what the classifier reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartReport {
-    /// What was read, and what was left or made anew; a line each.
-    pub notes: Vec<String>,
+    /// What was read, and what was left or made anew, in one line.
+    pub loaded: String,
     /// `|F' - F| / |F|`, Frobenius norms over the features F of the validation images, with the file's gammas, and F' as the run starts. 0: the same function.
     pub feature_change: f64,
     /// Mean cosine between both features of an image.
@@ -36,7 +36,7 @@ impl StartReport {
             ("start/feature_change".to_owned(), self.feature_change),
             ("start/feature_cosine".to_owned(), self.feature_cosine),
         ]);
-        for [before, after] in self.knn {
+        if let Some([before, after]) = self.knn {
             metrics.insert("start/knn_before".to_owned(), before);
             metrics.insert("start/knn_after".to_owned(), after);
         }
@@ -57,26 +57,21 @@ impl StartReport {
 /// Gives `vit` the weights of the file at `path`, does with their gammas what the config says, and measures what that changed.
 pub(crate) fn take_over(
     config: &RunConfig,
-    (vit, parameters): (&Vit, &[Parameter]),
+    vit: &Vit,
     path: &Path,
     (splits, augment): (&Splits, &Augment),
 ) -> Result<StartReport, TrainError> {
     let finetune = config.finetune.as_ref().expect("a pretrained network has a table [finetune]");
     let file = Pretrained::open(path)?;
-    let options = LoadOptions {
-        new_head: finetune.head == HeadRule::New,
-        new_joins: finetune.new_joins,
-        positions: finetune.positions,
-        // Folded into the projection, or overwritten: then the network needs no gamma of the file's shape.
-        loose_gammas: matches!(finetune.gamma, GammaRule::Fold | GammaRule::FoldReset(_)),
-    };
-    let loaded = reslab_model::load(parameters, &file, options)?;
+    let loaded = vit.load(&file, &finetune.load_options())?;
+    let loose = gamma::loose(&file, &loaded.loose)?;
+    let drawn = gamma::neutral(vit.parameters(), &loaded.drawn);
     let look = Look { config, vit, augment };
     let before = look.at(splits, finetune.knn())?;
-    gamma::apply(finetune.gamma, parameters, &loaded.loose_gammas).map_err(TrainError::Fold)?;
+    gamma::apply(finetune.gamma, vit.parameters(), &loose, drawn).map_err(TrainError::Fold)?;
     let after = look.at(splits, finetune.knn())?;
     Ok(StartReport {
-        notes: loaded.notes,
+        loaded: loaded.to_string(),
         feature_change: (&after.asked.features - &before.asked.features).norm().double_value(&[])
             / before.asked.features.norm().double_value(&[]),
         feature_cosine: Tensor::cosine_similarity(&after.asked.features, &before.asked.features, 1, 1e-12)
