@@ -286,10 +286,11 @@ impl Vit {
         let (file, config) = (pretrained.architecture(), self.config());
         let heads = file.num_heads.filter(|heads| *heads as i64 != config.num_heads);
         let eps = file.norm_eps.filter(|eps| *eps != config.norm_eps);
-        let heads = heads.map(|theirs| format!("num_heads is {}, by the file {theirs}", config.num_heads));
+        let heads =
+            heads.map(|theirs| format!("num_heads is {}; by the file or its layout {theirs}", config.num_heads));
         heads
             .into_iter()
-            .chain(eps.map(|theirs| format!("norm_eps is {}, by the file {theirs}", config.norm_eps)))
+            .chain(eps.map(|theirs| format!("norm_eps is {}; by the file or its layout {theirs}", config.norm_eps)))
             .collect()
     }
 }
