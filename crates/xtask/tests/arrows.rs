@@ -13,9 +13,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("reslab-record", &[]),
     ("reslab-config", &[]),
     ("reslab-fetch", &[]),
+    ("reslab-image", &[]),
     // L1
     ("reslab-residual", &["reslab-torch", "reslab-config"]),
-    ("reslab-data", &["reslab-torch", "reslab-config", "reslab-fetch"]),
+    ("reslab-data", &["reslab-torch", "reslab-config", "reslab-fetch", "reslab-image"]),
     // L2
     ("reslab-model", &["reslab-residual", "reslab-torch", "reslab-config"]),
     ("reslab-report", &["reslab-record"]),
