@@ -4,7 +4,7 @@ use reslab_config::{ConfigError, Count, require};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{DataShape, shape};
+use crate::{DataShape, Dataset, dataset};
 
 /// Table `[data]`: which images, how many, and how they are augmented.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +24,32 @@ pub struct DataConfig {
     pub mixup: f64,
     /// CutMix's alpha: a box of area 1 - lam, lam from Beta(alpha, alpha), comes from another image. 0: off.
     pub cutmix: f64,
+    /// Only these classes, at least two, relabelled 0, 1, .. in this order. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<u16>>,
+    /// Side in pixels that images are resized to when they are loaded: bicubic with antialiasing, as Pillow does it, whole image to square;
+    /// all of them are held in memory at this size. Absent: as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_size: Option<u32>,
+    /// Channels of the network's input: 3 repeats grey images three times. Absent: as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<u32>,
+    /// Mean and standard deviation that images are normalised with: those of the images that are trained on, those of ImageNet (.485 .456 .406 and
+    /// .229 .224 .225, of a white of 1), or .5 and .5. Absent: "data".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub normalization: Option<NormalizationKind>,
+}
+
+/// Whose mean and standard deviation images are normalised with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NormalizationKind {
+    /// The images that are trained on.
+    Data,
+    /// ImageNet's: DeiT, CaiT, DINOv2, DINOv3.
+    Imagenet,
+    /// A half each: networks of the "augreg" family.
+    Half,
 }
 
 /// How many images each split has.
@@ -44,9 +70,31 @@ impl DataConfig {
     /// Names the key: an unknown data set, a number larger than what exists, a value out of range.
     pub fn parse(table: &toml::Table) -> Result<Self, ConfigError> {
         let config: Self = reslab_config::parse("data", table)?;
+        config.check_images(dataset(&config.dataset)?)?;
         config.counts()?;
-        config.check_augmentation(&shape(&config.dataset)?)?;
+        config.check_augmentation(&config.shape()?)?;
         Ok(config)
+    }
+
+    /// What the images look like to the network, and how many there are; known without any file.
+    ///
+    /// # Errors
+    /// At `data.dataset`, with the nearest name.
+    pub fn shape(&self) -> Result<DataShape, ConfigError> {
+        let set = dataset(&self.dataset)?;
+        let mut shape = set.shape;
+        if let Some(classes) = &self.classes {
+            shape.classes = classes.len() as i64;
+            shape.train_images = set.train_per_class.sum(classes);
+            shape.test_images = set.test_per_class.sum(classes);
+        }
+        if let Some(size) = self.image_size {
+            (shape.height, shape.width) = (i64::from(size), i64::from(size));
+        }
+        if let Some(channels) = self.channels {
+            shape.channels = i64::from(channels);
+        }
+        Ok(shape)
     }
 
     /// How many images each split has; known without any file.
@@ -54,9 +102,10 @@ impl DataConfig {
     /// # Errors
     /// At the key that asks for more images than there are, for none to train on, or for an unknown data set.
     pub fn counts(&self) -> Result<SplitCounts, ConfigError> {
-        let shape = shape(&self.dataset)?;
+        let shape = self.shape()?;
         let all = shape.train_images;
-        let part = format!("the training part of `{}` has {all} images", self.dataset);
+        let of_classes = if self.classes.is_some() { ", in these classes," } else { "" };
+        let part = format!("the training part of `{}` has{of_classes} {all} images", self.dataset);
         let val = match self.val_images {
             Count::Number(val) => val,
             Count::All => {
@@ -79,6 +128,23 @@ impl DataConfig {
         Ok(SplitCounts { train, val, test: shape.test_images })
     }
 
+    fn check_images(&self, set: &Dataset) -> Result<(), ConfigError> {
+        if let Some(classes) = &self.classes {
+            check_classes(classes, set.shape.classes)?;
+        }
+        require(self.image_size.is_none_or(|size| (1..=MAX_SIZE).contains(&size)), "data.image_size", || {
+            format!("must be 1 to {MAX_SIZE} pixels, but is {}", self.image_size.unwrap_or(0))
+        })?;
+        let (own, channels) = (set.shape.channels, self.channels.map_or(set.shape.channels, i64::from));
+        require(channels == own || (own == 1 && channels == 3), "data.channels", || {
+            let can = if own == 1 { "1, or 3 to repeat grey three times," } else { "3" };
+            format!("must be {can} for `{}`, but is {channels}", set.name)
+        })?;
+        require(self.normalization != Some(NormalizationKind::Imagenet) || channels == 3, "data.normalization", || {
+            format!("\"imagenet\" is of 3 channels, but `{}` has {channels}; data.channels = 3 repeats them", set.name)
+        })
+    }
+
     fn check_augmentation(&self, shape: &DataShape) -> Result<(), ConfigError> {
         let size = shape.height.min(shape.width);
         require(i64::from(self.crop_pad) < size, "data.crop_pad", || {
@@ -90,6 +156,24 @@ impl DataConfig {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Largest side that images are resized to: a guard against a slip, far above any network's input.
+const MAX_SIZE: u32 = 4_096;
+
+/// At least two classes, all known, none twice.
+fn check_classes(classes: &[u16], known: i64) -> Result<(), ConfigError> {
+    let refuse = |problem| Err(ConfigError::new("data.classes", problem));
+    if classes.len() < 2 {
+        return refuse(format!("must name at least two classes, but names {}", classes.len()));
+    }
+    if let Some(class) = classes.iter().find(|class| i64::from(**class) >= known) {
+        return refuse(format!("must be below {known}, the number of classes, but has {class}"));
+    }
+    match classes.iter().enumerate().find(|(nth, class)| classes[..*nth].contains(class)) {
+        Some((_, class)) => refuse(format!("must name each class once, but names {class} twice")),
+        None => Ok(()),
     }
 }
 
@@ -137,6 +221,32 @@ pub(crate) mod tests {
         refused("val_images", "'all'", &["leaves no image to train on"]);
         let none = with("val_images", "0").expect("no validation");
         assert_eq!(none.counts(), Ok(SplitCounts { train: 1442, val: 0, test: 355 }));
+    }
+
+    #[test]
+    fn classes_size_and_channels_change_the_shape_and_the_counts() {
+        let some = with("classes", "[9, 0, 3]").expect("three classes");
+        assert_eq!(some.counts(), Ok(SplitCounts { train: 144 + 143 + 147 - 300, val: 300, test: 36 + 35 + 36 }));
+        assert_eq!(some.shape().map(|shape| shape.classes), Ok(3));
+        let large = with("image_size", "24\nchannels = 3").expect("large").shape().expect("known");
+        assert_eq!((large.channels, large.height, large.width, large.classes), (3, 24, 24, 10));
+        let plain = with("crop_pad", "0").expect("valid");
+        assert_eq!(plain.shape(), crate::shape("digits"), "absent keys change nothing");
+        let table = toml::Table::try_from(&plain).expect("a table");
+        assert_eq!(table.len(), 7, "and are not written: {table}");
+    }
+
+    #[test]
+    fn classes_sizes_channels_and_normalisations_that_do_not_exist_are_refused() {
+        refused("classes", "[3]", &["at least two", "names 1"]);
+        refused("classes", "[3, 10]", &["below 10", "has 10"]);
+        refused("classes", "[3, 4, 3]", &["3 twice"]);
+        refused("image_size", "0", &["1 to 4096", "is 0"]);
+        refused("channels", "2", &["1, or 3", "is 2"]);
+        refused("normalization", "'imagenet'", &["3 channels", "data.channels = 3"]);
+        refused("normalization", "'imagenett'", &["did you mean `imagenet`"]);
+        assert!(with("normalization", "'imagenet'\nchannels = 3").is_ok());
+        assert!(with("classes", "[0, 1]").is_err_and(|error| error.problem.contains("289")), "300 for validation");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use reslab_config::{ConfigError, nearest};
 use reslab_fetch::decode::DataShape;
 
+use crate::digits::INK;
+
 /// A data set: its name in a config, its shape, where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dataset {
@@ -10,12 +12,38 @@ pub struct Dataset {
     pub name: &'static str,
     /// What its images look like.
     pub shape: DataShape,
+    /// Training images of each class, validation not yet cut from them.
+    pub train_per_class: PerClass,
+    /// Test images of each class.
+    pub test_per_class: PerClass,
+    /// The byte of a white pixel.
+    pub white: u8,
     /// One line for a list.
     pub summary: &'static str,
     /// Who made it, and where it is described.
     pub source: &'static str,
     /// The licence that its authors state.
     pub licence: &'static str,
+}
+
+/// How many images of each class a part has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PerClass {
+    /// So many of each.
+    Same(u64),
+    /// Counted, class by class.
+    Each(&'static [u64]),
+}
+
+impl PerClass {
+    /// Images of these classes together.
+    pub(crate) fn sum(&self, classes: &[u16]) -> u64 {
+        let of = |class: &u16| match self {
+            Self::Same(images) => *images,
+            Self::Each(images) => images[usize::from(*class)],
+        };
+        classes.iter().map(of).sum()
+    }
 }
 
 impl Dataset {
@@ -42,6 +70,9 @@ pub const DATASETS: [Dataset; 5] = [
         name: DIGITS,
         // Every fifth image of a class is a test image: see `digits`.
         shape: grey(8, 1_442, 355),
+        train_per_class: PerClass::Each(&[143, 146, 142, 147, 145, 146, 145, 144, 140, 144]),
+        test_per_class: PerClass::Each(&[35, 36, 35, 36, 36, 36, 36, 35, 34, 36]),
+        white: INK,
         summary: "handwritten digits, 8x8, grey; embedded in the program",
         source: "E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning \
                  Repository, 1998, doi:10.24432/C50P49; its 1,797 test images, as scikit-learn distributes them",
@@ -50,6 +81,9 @@ pub const DATASETS: [Dataset; 5] = [
     Dataset {
         name: "mnist",
         shape: grey(28, 60_000, 10_000),
+        train_per_class: PerClass::Each(&[5_923, 6_742, 5_958, 6_131, 5_842, 5_421, 5_918, 6_265, 5_851, 5_949]),
+        test_per_class: PerClass::Each(&[980, 1_135, 1_032, 1_010, 982, 892, 958, 1_028, 974, 1_009]),
+        white: 255,
         summary: "handwritten digits, 28x28, grey",
         source: "Y. LeCun, C. Cortes, C. Burges, The MNIST database of handwritten digits",
         licence: "CC BY-SA 3.0",
@@ -57,6 +91,9 @@ pub const DATASETS: [Dataset; 5] = [
     Dataset {
         name: "fashion-mnist",
         shape: grey(28, 60_000, 10_000),
+        train_per_class: PerClass::Same(6_000),
+        test_per_class: PerClass::Same(1_000),
+        white: 255,
         summary: "articles of clothing, 28x28, grey",
         source: "H. Xiao, K. Rasul, R. Vollgraf, Fashion-MNIST, 2017, arXiv:1708.07747",
         licence: "MIT",
@@ -64,6 +101,9 @@ pub const DATASETS: [Dataset; 5] = [
     Dataset {
         name: "cifar10",
         shape: cifar(10),
+        train_per_class: PerClass::Same(5_000),
+        test_per_class: PerClass::Same(1_000),
+        white: 255,
         summary: "photographs of 10 classes, 32x32, colour",
         source: "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
         licence: "none stated; the authors ask to cite the report",
@@ -71,6 +111,9 @@ pub const DATASETS: [Dataset; 5] = [
     Dataset {
         name: "cifar100",
         shape: cifar(100),
+        train_per_class: PerClass::Same(500),
+        test_per_class: PerClass::Same(100),
+        white: 255,
         summary: "photographs of 100 classes, 32x32, colour",
         source: "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
         licence: "none stated; the authors ask to cite the report",
@@ -119,6 +162,9 @@ mod tests {
         for set in &DATASETS {
             assert_eq!(shape(set.name), Ok(set.shape));
             assert!(set.shape.classes > 1 && set.shape.train_images > set.shape.test_images);
+            let classes: Vec<u16> = (0..set.shape.classes as u16).collect();
+            let counts = (set.train_per_class.sum(&classes), set.test_per_class.sum(&classes));
+            assert_eq!(counts, (set.shape.train_images, set.shape.test_images), "{}: over all classes", set.name);
             let Some(files) = reslab_fetch::dataset(set.name) else { continue };
             let (images, pixels) = (set.shape.train_images + set.shape.test_images, set.shape.image_bytes() as u64);
             let beside = match set.name {

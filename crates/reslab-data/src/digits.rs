@@ -20,7 +20,7 @@ const FILE: &[u8] = include_bytes!("../data/digits.csv.gz");
 pub(crate) const TEST_EVERY: usize = 5;
 
 const PIXELS: usize = 64;
-const INK: u8 = 16;
+pub(crate) const INK: u8 = 16;
 const CLASSES: u8 = 10;
 
 /// The embedded digits, split.

@@ -11,14 +11,15 @@ mod config;
 mod dataset;
 mod digits;
 mod error;
+mod memory;
 mod normalization;
 mod order;
 mod select;
 mod splits;
 
 pub use augment::{Augment, Batch, Targets};
-pub use config::{DataConfig, SplitCounts};
-pub use dataset::{DATASETS, Dataset, dataset, shape};
+pub use config::{DataConfig, NormalizationKind, SplitCounts};
+pub use dataset::{DATASETS, Dataset, PerClass, dataset, shape};
 pub use error::DataError;
 pub use normalization::Normalization;
 pub use order::Order;

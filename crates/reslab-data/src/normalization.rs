@@ -3,12 +3,13 @@
 use reslab_fetch::decode::RawPart;
 use tch::{Device, Kind, Tensor};
 
-use crate::DataError;
+use crate::{DataError, NormalizationKind};
 
-/// Mean and standard deviation of each channel, in units of a pixel's byte, over the images that are trained on.
+/// Mean and standard deviation of each channel, in units of a pixel's byte: those of the images that are trained on, or those that a family
+/// of networks takes.
 ///
-/// Computed at loading from exact integer sums, so it is the same on every machine and for every seed; neither validation nor
-/// test images enter. A channel that never varies gets a standard deviation of 1.
+/// Those of the images are computed at loading from exact integer sums, so they are the same on every machine and for every seed; neither
+/// validation nor test images enter. A channel that never varies gets a standard deviation of 1.
 #[derive(Debug)]
 pub struct Normalization {
     /// Mean of each channel, `[C]`.
@@ -33,6 +34,20 @@ impl Normalization {
         }
         let (mean, std) = counts.iter().map(moments).unzip();
         Self::new(mean, std, device)
+    }
+
+    /// The figures of a family of networks, for pixels whose white is the byte `white`.
+    ///
+    /// # Panics
+    /// If `kind` is that of the data, which has to be looked at.
+    pub(crate) fn fixed(kind: NormalizationKind, channels: i64, white: u8, device: Device) -> Result<Self, DataError> {
+        let (mean, std) = match kind {
+            NormalizationKind::Imagenet => (vec![0.485, 0.456, 0.406], vec![0.229, 0.224, 0.225]),
+            NormalizationKind::Half => (vec![0.5; channels as usize], vec![0.5; channels as usize]),
+            NormalizationKind::Data => panic!("the figures of the data are counted"),
+        };
+        let bytes = |shares: Vec<f64>| shares.into_iter().map(|share| share * f64::from(white)).collect();
+        Self::new(bytes(mean), bytes(std), device)
     }
 
     pub(crate) fn new(mean: Vec<f64>, std: Vec<f64>, device: Device) -> Result<Self, DataError> {
@@ -89,6 +104,26 @@ mod tests {
         let norm = Normalization::of(&part, 2, 2, Device::Cpu).expect("on the host");
         assert_eq!(norm.mean, [3.0, 10.0]);
         assert_eq!(norm.std, [5f64.sqrt(), 1.0], "a constant channel is left as wide as it is");
+    }
+
+    /// What transforms.ToTensor and Normalize make of a byte.
+    #[test]
+    fn fixed_figures_are_those_of_a_white_of_one() {
+        let pixels = Tensor::from_slice(&[0u8, 128, 255]).view([1, 3, 1, 1]);
+        let input = |kind| {
+            let norm = Normalization::fixed(kind, 3, 255, Device::Cpu).expect("on the host");
+            Vec::<f32>::try_from(norm.apply(&pixels).expect("on the host").view(-1)).expect("numbers")
+        };
+        let near = |found: Vec<f32>, expected: [f32; 3]| {
+            found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-5)
+        };
+        let half = 128.0 / 255.0;
+        assert!(near(input(NormalizationKind::Half), [-1.0, (half - 0.5) / 0.5, 1.0]));
+        let imagenet = [-0.485 / 0.229, (half - 0.456) / 0.224, (1.0 - 0.406) / 0.225];
+        assert!(near(input(NormalizationKind::Imagenet), imagenet));
+        assert!(!near(input(NormalizationKind::Half), imagenet), "negative control");
+        let digits = Normalization::fixed(NormalizationKind::Half, 1, 16, Device::Cpu).expect("on the host");
+        assert_eq!((digits.mean, digits.std), (vec![8.0], vec![8.0]));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) struct Selection {
 }
 
 /// Draws `train` and `val` images, together at most as many as there are labels.
-pub(crate) fn select(labels: &[u8], train: u64, val: u64) -> Selection {
+pub(crate) fn select(labels: &[u16], train: u64, val: u64) -> Selection {
     assert!(train + val <= labels.len() as u64, "{train} + {val} images of {}", labels.len());
     let classes = members(labels);
     let sizes: Vec<u64> = classes.iter().map(|class| class.len() as u64).collect();
@@ -38,7 +38,7 @@ pub(crate) fn select(labels: &[u8], train: u64, val: u64) -> Selection {
 }
 
 /// The images of each class, ascending.
-fn members(labels: &[u8]) -> Vec<Vec<usize>> {
+fn members(labels: &[u16]) -> Vec<Vec<usize>> {
     let num_classes = labels.iter().max().map_or(0, |top| usize::from(*top) + 1);
     let mut classes = vec![Vec::new(); num_classes];
     for (image, label) in labels.iter().enumerate() {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     /// Three classes of 50, 30 and 20 images, mixed.
-    fn labels() -> Vec<u8> {
+    fn labels() -> Vec<u16> {
         (0..100)
             .map(|i| {
                 if i % 2 == 0 {
@@ -83,7 +83,7 @@ mod tests {
             .collect()
     }
 
-    fn count(labels: &[u8], images: &[usize]) -> Vec<usize> {
+    fn count(labels: &[u16], images: &[usize]) -> Vec<usize> {
         (0..3).map(|class| images.iter().filter(|image| labels[**image] == class).count()).collect()
     }
 

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use reslab_fetch::decode::{RawPart, RawSet, read_files};
+use reslab_fetch::decode::{RawSet, read_files};
 use reslab_fetch::{Sources, locate};
 use tch::{Device, Kind, Tensor};
 
 use crate::digits::read_digits;
-use crate::select::select;
-use crate::{DataConfig, DataError, DataShape, Dataset, Normalization, dataset};
+use crate::{DataConfig, DataError, DataShape, Dataset, Normalization, dataset, memory};
 
 /// Images and labels on the device.
 #[derive(Debug)]
@@ -48,16 +47,17 @@ impl Split {
         })
     }
 
-    fn upload(part: &RawPart, shape: &DataShape, device: Device) -> Result<Self, DataError> {
-        let images = part.labels.len() as i64;
+    /// pixels: u8 `[N, C, H, W]`.
+    pub(crate) fn upload(pixels: &[u8], labels: &[u8], shape: &DataShape, device: Device) -> Result<Self, DataError> {
+        let images = labels.len() as i64;
         let size = [images, shape.channels, shape.height, shape.width];
         if images == 0 {
             // An empty slice has no address to copy from.
             let empty = Tensor::f_zeros(size, (Kind::Uint8, device))?;
             return Ok(Self { images: empty, labels: Tensor::f_zeros([0], (Kind::Int64, device))? });
         }
-        let pixels = Tensor::f_from_data_size(&part.pixels, &size, Kind::Uint8)?;
-        let labels = Tensor::f_from_slice(&part.labels)?.f_to_kind(Kind::Int64)?;
+        let pixels = Tensor::f_from_data_size(pixels, &size, Kind::Uint8)?;
+        let labels = Tensor::f_from_slice(labels)?.f_to_kind(Kind::Int64)?;
         Ok(Self { images: pixels.f_to_device(device)?, labels: labels.f_to_device(device)? })
     }
 }
@@ -71,7 +71,7 @@ pub struct Splits {
     pub val: Split,
     /// What is evaluated once, at the end.
     pub test: Split,
-    /// Mean and standard deviation of `train`.
+    /// Mean and standard deviation that `data.normalization` asks for.
     pub norm: Normalization,
     /// What the images look like.
     pub shape: DataShape,
@@ -86,7 +86,7 @@ pub struct Splits {
 pub fn load(config: &DataConfig, sources: &Sources, device: Device) -> Result<Splits, DataError> {
     let set = dataset(&config.dataset)?;
     config.counts()?; // before any file is opened
-    build(config, read(set, sources)?, device)
+    memory::build(config, set, read(set, sources)?, device)
 }
 
 fn read(set: &Dataset, sources: &Sources) -> Result<RawSet, DataError> {
@@ -94,30 +94,4 @@ fn read(set: &Dataset, sources: &Sources) -> Result<RawSet, DataError> {
     let located = locate(known, sources)?;
     let files: Vec<PathBuf> = located.files.iter().map(|file| file.path.clone()).collect();
     Ok(read_files(set.name, &set.shape, &files)?)
-}
-
-fn build(config: &DataConfig, raw: RawSet, device: Device) -> Result<Splits, DataError> {
-    let shape = dataset(&config.dataset)?.shape;
-    let counts = config.counts()?;
-    let chosen = select(&raw.train.labels, counts.train, counts.val);
-    let train = pick(&raw.train, &chosen.train, shape.image_bytes());
-    let val = pick(&raw.train, &chosen.val, shape.image_bytes());
-    let plane = (shape.height * shape.width) as usize;
-    Ok(Splits {
-        norm: Normalization::of(&train, shape.channels as usize, plane, device)?,
-        train: Split::upload(&train, &shape, device)?,
-        val: Split::upload(&val, &shape, device)?,
-        test: Split::upload(&raw.test, &shape, device)?,
-        shape,
-    })
-}
-
-/// These images of `part`, in this order.
-fn pick(part: &RawPart, images: &[usize], image_bytes: usize) -> RawPart {
-    let mut picked = RawPart::default();
-    for image in images {
-        picked.pixels.extend_from_slice(&part.pixels[image * image_bytes..][..image_bytes]);
-        picked.labels.push(part.labels[*image]);
-    }
-    picked
 }

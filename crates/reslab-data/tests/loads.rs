@@ -84,6 +84,56 @@ fn evaluation_batches_show_every_image_once_in_order() {
     assert_eq!(tch::Tensor::cat(&labels, 0), splits.test.labels);
 }
 
+/// The digits with more keys.
+fn dressed(keys: &str) -> Splits {
+    let text = format!(
+        "dataset = 'digits'\ntrain_images = 'all'\nval_images = 0\ncrop_pad = 0\nflip = false\nmixup = 0\ncutmix = 0\n{keys}"
+    );
+    let config = DataConfig::parse(&text.parse().expect("a table")).expect("a valid config");
+    let splits = load(&config, &nowhere(), Device::Cpu).expect("embedded");
+    let counts = config.counts().expect("known");
+    assert_eq!((splits.train.len() as u64, splits.test.len() as u64), (counts.train, counts.test), "as was promised");
+    assert_eq!(Some(splits.shape), config.shape().ok());
+    splits
+}
+
+#[test]
+fn some_classes_are_their_images_relabelled_in_the_order_given() {
+    let (all, some) = (dressed(""), dressed("classes = [7, 2]"));
+    for (label, class) in [7, 2].into_iter().enumerate() {
+        let of = |split: &Split, label: i64| split.images.index_select(0, &split.labels.eq(label).nonzero().view(-1));
+        for (all, some) in [(&all.train, &some.train), (&all.test, &some.test)] {
+            assert_eq!(of(some, label as i64), of(all, class));
+            assert!(of(some, label as i64) != of(all, 5), "negative control: another class");
+        }
+    }
+    assert_eq!(some.test.len(), 35 + 35);
+    // Validation is cut from what is kept, and from nothing else.
+    let cut = dressed("classes = [7, 2]\ncrop_pad = 1");
+    assert_eq!(rows(&cut.train), rows(&some.train));
+}
+
+#[test]
+fn size_and_channels_are_given_to_every_split() {
+    let (plain, large) = (dressed(""), dressed("image_size = 16\nchannels = 3"));
+    for (plain, large) in [(&plain.train, &large.train), (&plain.test, &large.test)] {
+        assert_eq!(large.images.size()[1..], [3, 16, 16]);
+        let channel = |nth| large.images.narrow(1, nth, 1);
+        assert_eq!(channel(0), channel(1));
+        assert_eq!(channel(0), channel(2));
+        let (before, after) = (plain.images.mean(Kind::Double), large.images.mean(Kind::Double));
+        // Cutting at black brightens, as digits have a black border.
+        let shift = (after - before).double_value(&[]);
+        assert!(shift.abs() < 0.3, "{shift}");
+        let first = Vec::<u8>::try_from(plain.images.narrow(0, 0, 1).contiguous().view(-1)).expect("bytes");
+        let resized = reslab_image::resize_plane(&first, (8, 8), (16, 16));
+        let green = large.images.narrow(0, 0, 1).narrow(1, 1, 1).contiguous().view(-1);
+        assert_eq!(Vec::<u8>::try_from(green).expect("bytes"), resized);
+    }
+    assert_eq!(large.norm.mean.len(), 3, "counted over what is trained on");
+    assert_eq!(dressed("channels = 3\nnormalization = 'half'").norm.mean, [8.0; 3]);
+}
+
 #[test]
 fn missing_files_are_an_error_that_says_how_to_get_them() {
     let error = load(&config("cifar10", "'all'", "0"), &nowhere(), Device::Cpu).expect_err("no files").to_string();

@@ -78,7 +78,7 @@ impl RunConfig {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let shape = reslab_data::shape(&data.dataset).map_err(|e| vec![e])?;
+        let shape = data.shape().map_err(|e| vec![e])?;
         let steps = steps(&train, &data).map_err(|e| vec![e])?;
         let config =
             Self { data, model, train, optim, strategy, drop_path, finetune, pretrained, shape, steps, micro_batches: None };
@@ -312,6 +312,18 @@ mod tests {
             assert_eq!(errors[0].key, key, "{}", errors[0]);
             assert!(errors[0].problem.contains("too long"), "{}", errors[0]);
         }
+    }
+
+    #[test]
+    fn the_network_reads_images_as_the_data_is_asked_for() {
+        let mut some = tables("steps = 1");
+        let keys = "classes = [3, 1, 4]\nimage_size = 16\nchannels = 3\nnormalization = 'half'";
+        some["data"].as_table_mut().unwrap().extend(keys.parse::<toml::Table>().unwrap());
+        let input = RunConfig::from_table(&some, &Registry::builtin()).unwrap().input();
+        assert_eq!(input, InputShape { channels: 3, height: 16, width: 16, classes: 3 });
+        some["data"]["image_size"] = 18.into();
+        let errors = RunConfig::from_table(&some, &Registry::builtin()).unwrap_err();
+        assert_eq!(errors[0].key, "model.patch_size", "{}", errors[0]);
     }
 
     #[test]

@@ -13,10 +13,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("reslab-record", &[]),
     ("reslab-config", &[]),
     ("reslab-fetch", &[]),
+    ("reslab-image", &[]),
     // L1
     ("reslab-residual", &["reslab-torch", "reslab-config"]),
-    ("reslab-data", &["reslab-torch", "reslab-config", "reslab-fetch"]),
     ("reslab-pretrained", &["reslab-record", "reslab-config"]),
+    ("reslab-data", &["reslab-torch", "reslab-config", "reslab-fetch", "reslab-image"]),
     // L2
     ("reslab-model", &["reslab-residual", "reslab-torch", "reslab-pretrained", "reslab-config"]),
     ("reslab-report", &["reslab-record"]),

@@ -2,15 +2,17 @@
 
 use super::draws::{Mix, cut};
 use super::*;
-use reslab_config::Count;
 
 const SHAPE: DataShape = DataShape { channels: 3, height: 5, width: 7, classes: 4, train_images: 40, test_images: 0 };
 const BATCH: usize = 16;
 const SEED: u64 = 3;
 
 fn config(crop_pad: u32, flip: bool, mixup: f64, cutmix: f64) -> DataConfig {
-    let (train_images, val_images) = (Count::All, Count::Number(0));
-    DataConfig { dataset: "digits".into(), train_images, val_images, crop_pad, flip, mixup, cutmix }
+    let text = format!(
+        "dataset = 'digits'\ntrain_images = 'all'\nval_images = 0\ncrop_pad = {crop_pad}\nflip = {flip}\n\
+         mixup = {mixup:?}\ncutmix = {cutmix:?}"
+    );
+    DataConfig::parse(&text.parse().expect("a table")).expect("a valid config")
 }
 
 /// 40 images of random bytes, so that a wrong index shows.
