@@ -117,6 +117,14 @@ impl LoadReport {
     }
 }
 
+impl LoadReport {
+    /// Whether all that does not fit are gammas of the file.
+    pub fn lacks_gamma(&self) -> bool {
+        let is_gamma = |unused: &String| unused.split(' ').next().is_some_and(|name| name.ends_with(GAMMA));
+        self.unfilled.is_empty() && self.shapes.is_empty() && self.unused.iter().all(is_gamma)
+    }
+}
+
 impl Display for LoadReport {
     fn fmt(&self, f: &mut Formatter) -> std::fmt::Result {
         write!(f, "{}: read as {}, but does not fit this network", self.path.display(), self.layout)?;

@@ -1,4 +1,5 @@
-//! What makes a run itself: its resolved tables, seed, device kind and threads; never names, seeds lists, metrics or paths.
+//! What makes a run itself: its resolved tables, seed, device kind and threads; never names, seeds lists, metrics or paths
+//! whose content is pinned.
 
 use sha2::{Digest, Sha256};
 use toml::Value;
@@ -30,7 +31,9 @@ pub(crate) fn canonical(value: &Value) -> String {
         Value::Datetime(date) => quoted(&date.to_string()),
         Value::Array(values) => format!("[{}]", values.iter().map(canonical).collect::<Vec<_>>().join(",")),
         Value::Table(table) => {
-            let mut pairs: Vec<(&String, &Value)> = table.iter().collect();
+            // Of `file` beside `file_sha256` only the content counts, not where it lies.
+            let is_pinned = |key: &str| table.contains_key(&format!("{key}_sha256"));
+            let mut pairs: Vec<(&String, &Value)> = table.iter().filter(|(key, _)| !is_pinned(key)).collect();
             pairs.sort_by_key(|(key, _)| *key);
             let pairs: Vec<String> =
                 pairs.iter().map(|(key, value)| format!("{}:{}", quoted(key), canonical(value))).collect();
@@ -82,6 +85,14 @@ mod tests {
         assert_ne!(base, id("[optim]\nlr = 1.0000000001e-3\nwd = 1"));
         assert_ne!(id("a = \"1\""), id("a = 1"));
         assert_ne!(id("a = 9007199254740993"), id("a = 9007199254740992"));
+    }
+
+    #[test]
+    fn a_path_whose_content_is_pinned_makes_no_difference() {
+        let base = id("model = { file = 'a', file_sha256 = '1' }");
+        assert_eq!(base, id("model = { file = 'b', file_sha256 = '1' }"));
+        assert_ne!(base, id("model = { file = 'a', file_sha256 = '2' }"));
+        assert_ne!(id("model = { file = 'a' }"), id("model = { file = 'b' }"), "control: without a pin it does");
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use reslab_config::{ConfigError, nearest, require};
 use reslab_data::{DataConfig, DataShape};
-use reslab_model::{InputShape, ModelConfig, ModelError, Vit, flops_per_image};
+use reslab_model::{LoadError, InputShape, ModelConfig, ModelError, Vit, flops_per_image};
 use reslab_residual::{DropPathConfig, Norm, Registry, Strategy, check_compatible};
-use reslab_torch::Scope;
+use reslab_pretrained::Pretrained;
+use reslab_torch::{Parameter, Scope};
 
 use crate::config::{OptimConfig, Precision, ReportWeights, TrainConfig};
-use crate::finetune::{Backbone, FinetuneConfig, GammaRule, Source, WeightsFrom, complete};
+use crate::finetune::{Backbone, FinetuneConfig, GammaRule, Source, WeightsFrom, complete, is_trained};
 
 /// The tables of a run, in the order in which they are written.
 pub const TABLES: [&str; 7] = ["data", "model", "train", "optim", "residual", "drop_path", "finetune"];
@@ -149,7 +150,7 @@ impl RunConfig {
     }
 
     /// What a reader should know before this run is started.
-    pub fn warnings(&self) -> Option<String> {
+    pub fn warning(&self) -> Option<String> {
         match self.finetune.as_ref()?.gamma {
             GammaRule::Reset(value) if self.pretrained().is_some() => Some(format!(
                 "finetune.gamma = {{ reset = {value:?} }} sets what the pretrained network has learned to {value:?}: this tears its function down, and is not a small start; \
@@ -157,6 +158,22 @@ impl RunConfig {
             )),
             _ => None,
         }
+    }
+
+    /// Whether the network can take over the file that the config names.
+    fn check_file(&self, vit: &Vit) -> Result<(), ConfigError> {
+        let (Some(path), Some(finetune)) = (self.pretrained(), &self.finetune) else { return Ok(()) };
+        let refuse = |error: &dyn std::fmt::Display| ConfigError::new("model.pretrained", error.to_string());
+        let file = Pretrained::open(path).map_err(|error| refuse(&error))?;
+        let lacks_gamma = |error: &LoadError| matches!(error, LoadError::Unfit(report) if report.lacks_gamma());
+        vit.check_load(&file, &finetune.load_options()).map_err(|error| {
+            let mut problem = error.to_string().replace("\n ", ";");
+            if lacks_gamma(&error) {
+                problem += "; take a residual with a gamma, or finetune.gamma = \"fold\", which needs none";
+            }
+            refuse(&problem)
+        })?;
+        Ok(())
     }
 
     fn check_finetune(&self) -> Result<(), ConfigError> {
@@ -203,9 +220,11 @@ impl RunConfig {
     /// Where the strategy refuses the network.
     pub fn facts(&self) -> Result<Facts, ConfigError> {
         let scope = Scope::counting();
-        Vit::new(&scope, &self.model, self.strategy.as_ref(), self.input()).map_err(refusal)?;
+        let vit = Vit::new(&scope, &self.model, self.strategy.as_ref(), self.input()).map_err(refusal)?;
+        self.check_file(&vit)?;
         let counts = self.data.counts()?;
-        let parameters = scope.parameters().iter().map(|p| p.tensor.numel() as u64).sum();
+        let is_trained = |p: &&Parameter| self.finetune.as_ref().is_none_or(|finetune| is_trained(finetune, p));
+        let parameters = scope.parameters().iter().filter(is_trained).map(|p| p.tensor.numel() as u64).sum();
         let evaluations = match self.train.eval_every {
             0 => 1,
             every => self.steps.div_ceil(every),

@@ -3,6 +3,7 @@
 use crate::devices::{DeviceChoice, Devices};
 use crate::environment;
 use crate::outcome::Usage;
+use crate::terminal::warn;
 use anyhow::Result;
 use reslab_config::ConfigError;
 use reslab_record::{Plan, PlannedRun};
@@ -73,6 +74,7 @@ impl FileOptions {
         let target =
             Target { device_kind: devices.kind.to_owned(), threads: self.threads, versions: environment::versions() };
         let unfit = RefCell::new(Vec::new());
+        let warned: RefCell<Vec<String>> = RefCell::default();
         let check = |table: &mut toml::Table| -> Result<Facts, Vec<ConfigError>> {
             let config = RunConfig::from_table(table, registry)?;
             config.pin(table);
@@ -80,6 +82,11 @@ impl FileOptions {
                 Err(error) if fit == Fit::Required => return Err(vec![error]),
                 Err(error) if !unfit.borrow().contains(&error) => unfit.borrow_mut().push(error),
                 _ => {}
+            }
+            let warning = config.warning().filter(|warning| !warned.borrow().contains(warning));
+            if let Some(warning) = warning {
+                warn(&warning);
+                warned.borrow_mut().push(warning);
             }
             let facts = config.facts().map_err(|error| vec![error])?;
             Ok(Facts { parameters: facts.parameters, flops_per_image: facts.flops_per_image })
