@@ -4,15 +4,23 @@
 
 mod attention;
 mod block;
+mod class_stage;
 mod config;
 mod embed;
 mod error;
 mod flops;
 mod layers;
+mod load;
 mod mlp;
+mod resize;
+mod rope;
 mod vit;
+mod words;
 
-pub use config::{InputShape, ModelConfig, ModelKind, NormPlacement, Pool};
+pub use config::{InputShape, ModelConfig};
 pub use error::ModelError;
 pub use flops::flops_per_image;
+pub use load::{LoadError, LoadOptions, LoadReport, Loaded, Resized};
+pub use resize::Resize;
 pub use vit::Vit;
+pub use words::{MlpKind, ModelKind, NormPlacement, Pool, Position, QkvBias};

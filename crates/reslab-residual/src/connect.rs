@@ -31,6 +31,11 @@ pub fn connect(join: &dyn Join, site: Site, residual: &Tensor, branch: &dyn Bran
     }
 }
 
+/// Carries out a join outside the blocks, which drop path leaves alone and of which telemetry has no row.
+pub fn connect_apart(join: &dyn Join, residual: &Tensor, branch: &dyn Branch, pass: &mut Pass) -> Tensor {
+    join.forward(residual, branch, pass)
+}
+
 /// The update is dropped and scaled: [`DropRule::Scaled`].
 fn scaled(
     join: &dyn Join,

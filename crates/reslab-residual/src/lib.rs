@@ -19,7 +19,7 @@ pub mod streams;
 mod telemetry;
 
 pub use compatible::{check_compatible, require_norm};
-pub use connect::connect;
+pub use connect::{connect, connect_apart};
 pub use drop_path::{DrawStep, DropMode, DropPath, DropPathConfig, Masks, Schedule, subset_size};
 pub use parts::{LayerNorm, NORM_EPS, gate_share, normalize};
 pub use pass::{Mode, Pass};

@@ -30,7 +30,7 @@ impl BranchKind {
 pub struct Site {
     /// Index of the block, 0..depth.
     pub block: usize,
-    /// Number of blocks of the network.
+    /// Number of blocks of the network, those of a second stage included.
     pub depth: usize,
     /// Which of the block's two branches.
     pub kind: BranchKind,

@@ -74,6 +74,11 @@ pub trait Strategy: Debug + Send + StrategyClone {
         false
     }
 
+    /// Whether its joins part a token from the mean over all of them, which says nothing where a class token stands alone.
+    fn needs_tokens(&self) -> bool {
+        false
+    }
+
     /// Before step 0, with one batch. The trainer always calls it. `parameters` are the network's; they are changed in
     /// place, under a no-grad guard that the caller holds.
     ///

@@ -90,7 +90,7 @@ impl<'a> Learner<'a> {
         let vit = Vit::new(&scope, &config.model, config.strategy.as_ref(), config.input())?;
         let parameters = scope.parameters();
         let weights: Vec<Tensor> = parameters.iter().map(|p| p.tensor.shallow_clone()).collect();
-        let optimizer = optimizer(&config.optim, (config.strategy.as_ref(), config.model.depth), &parameters)?;
+        let optimizer = optimizer(&config.optim, (config.strategy.as_ref(), config.model.blocks()), &parameters)?;
         let order = Order::new(seed, splits.train.len(), config.train.batch as usize)?;
         let augment = Augment::new(&config.data, seed, splits.shape, &splits.norm)?;
         let mut learner =

@@ -64,6 +64,10 @@ impl Strategy for MvSplit {
             init: self.init,
         }))
     }
+
+    fn needs_tokens(&self) -> bool {
+        true
+    }
 }
 
 /// The join of [`MvSplit`].
