@@ -195,7 +195,7 @@ impl Architecture {
     }
 
     /// The ratio that gives exactly this hidden width, where it is multiplied with the width and rounded down.
-    fn mlp_ratio(&self) -> f64 {
+    pub(crate) fn mlp_ratio(&self) -> f64 {
         let (hidden, width) = (self.hidden as f64, self.width as f64);
         let ratio = hidden / width;
         if (ratio * width) as usize == self.hidden { ratio } else { ratio.next_up() }

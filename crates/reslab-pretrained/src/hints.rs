@@ -31,6 +31,7 @@ pub(crate) struct Hints {
 pub(crate) const NUM_HEADS: &str = "reslab.num_heads";
 pub(crate) const NORM_EPS: &str = "reslab.norm_eps";
 pub(crate) const POSITION: &str = "reslab.position";
+pub(crate) const ROPE_BASE: &str = "reslab.rope_base";
 
 /// What config.json calls the numbers that shapes tell too.
 const FACTS: [&str; 5] =
@@ -48,6 +49,7 @@ impl Hints {
             source: "the file's metadata".to_owned(),
             num_heads: metadata.get(NUM_HEADS).and_then(|text| text.parse().ok()),
             norm_eps: metadata.get(NORM_EPS).and_then(|text| text.parse().ok()),
+            rope_base: metadata.get(ROPE_BASE).and_then(|text| text.parse().ok()),
             position,
             ..Hints::default()
         }

@@ -1,7 +1,7 @@
 //! How one file spells what the files of a family spell in several ways.
 
 use crate::keys::Keys;
-use crate::{Layout, QkvBias};
+use crate::{Architecture, Layout, Mlp, Pool, Position, QkvBias};
 
 /// Names of gamma.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,8 +123,9 @@ pub(crate) struct Spelling {
 
 impl Spelling {
     /// What timm reads; the layouts of transformers take only the MLP from it.
-    pub fn to_write(layout: Layout, gated: bool, qkv_bias: QkvBias, mean: bool) -> Spelling {
+    pub fn to_write(layout: Layout, network: &Architecture) -> Spelling {
         let eva = layout == Layout::TimmDinov3;
+        let gated = network.mlp == Mlp::SwiGlu;
         Spelling {
             gamma: if eva || layout == Layout::Cait { GammaKey::Flat } else { GammaKey::Ls },
             mlp: match (layout, gated) {
@@ -135,14 +136,15 @@ impl Spelling {
                 (_, true) => MlpKey::Fc1Packed,
                 (_, false) => MlpKey::Plain,
             },
-            bias: match qkv_bias {
+            bias: match network.qkv_bias {
                 QkvBias::NoKey if eva => BiasKey::Apart,
+                // timm's other networks have the whole bias: zeros for the key's third are none.
                 QkvBias::NoKey => BiasKey::Masked,
                 _ => BiasKey::Fused,
             },
             registers: "reg_token",
-            norm: if mean { "fc_norm" } else { "norm" },
-            register_positions: false,
+            norm: if network.pool == Pool::Mean { "fc_norm" } else { "norm" },
+            register_positions: network.position == Position::All,
         }
     }
 }
