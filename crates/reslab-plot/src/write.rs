@@ -73,7 +73,11 @@ pub fn plots(dir: &Path, sweep: &Sweep, table: &Table) -> Result<Plots, PlotErro
     Ok(plots)
 }
 
-fn finish(name: &'static str, subject: &str, scene: Result<Scene, String>) -> Result<Result<Plot, String>, PlotError> {
+pub(crate) fn finish(
+    name: &'static str,
+    subject: &str,
+    scene: Result<Scene, String>,
+) -> Result<Result<Plot, String>, PlotError> {
     let mut scene = match scene {
         Ok(scene) => scene,
         Err(reason) => return Ok(Err(reason)),

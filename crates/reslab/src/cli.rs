@@ -1,7 +1,7 @@
 //! The command line: every command's arguments stand in its own file.
 
 use crate::commands::{
-    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run, strategies,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, inspect, plan, report, reproduce, run, strategies,
     sweep, watch,
 };
 use clap::{Parser, Subcommand};
@@ -40,6 +40,9 @@ pub(crate) enum Command {
     Reproduce(reproduce::Arguments),
     /// List the strategies, or show one's equation, source, parameters and example
     Strategies(strategies::Arguments),
+    /// Per block and branch: gamma, and what the branch really adds to the stream
+    #[command(after_help = inspect::HELP)]
+    Inspect(inspect::Arguments),
     /// Data sets: where they are looked for, fetched from, their checksums
     Data(data::Arguments),
     /// libtorch, devices, threads, determinism, disk: what works here and what does not

@@ -21,6 +21,7 @@ mod environment;
 mod execution;
 mod forecast;
 mod format;
+mod inspect;
 mod matmul;
 mod monitor;
 mod outcome;
@@ -37,7 +38,8 @@ pub use reslab_residual::Registry;
 use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
-    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run as run_one,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, inspect as inspect_file, plan, report, reproduce,
+    run as run_one,
     strategies, sweep, watch as watch_sweep,
 };
 use std::process::ExitCode;
@@ -58,6 +60,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Strategies(arguments) => strategies::run(arguments, &registry),
         Command::Data(arguments) => data::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Inspect(arguments) => inspect_file::run(arguments, &registry),
         Command::Bench(arguments) => bench::run(arguments, &registry),
         Command::Init(arguments) => init::run(arguments),
         Command::ConfigDocs(arguments) => config_docs::run(arguments, &registry),

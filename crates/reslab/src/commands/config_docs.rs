@@ -49,6 +49,11 @@ pub(crate) fn tables() -> Vec<TableDoc> {
             "Stochastic depth, per arm; an arm without this table drops nothing.",
             keys::<reslab_residual::DropPathConfig>(),
         ),
+        table(
+            "finetune",
+            "What becomes of the weights of `model.pretrained`; only beside that key.",
+            keys::<reslab_train::FinetuneConfig>(),
+        ),
     ]
 }
 

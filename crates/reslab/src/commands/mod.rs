@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod exec_probe;
 pub(crate) mod exec_run;
 pub(crate) mod init;
+pub(crate) mod inspect;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod reproduce;
