@@ -1,8 +1,8 @@
 //! The command line: every command's arguments stand in its own file.
 
 use crate::commands::{
-    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run, strategies,
-    sweep, watch,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, export, init, plan, report, reproduce, run,
+    strategies, sweep, watch,
 };
 use clap::{Parser, Subcommand};
 
@@ -40,6 +40,9 @@ pub(crate) enum Command {
     Reproduce(reproduce::Arguments),
     /// List the strategies, or show one's equation, source, parameters and example
     Strategies(strategies::Arguments),
+    /// Write a checkpoint as timm or transformers reads it
+    #[command(after_help = export::HELP)]
+    Export(export::Arguments),
     /// Data sets: where they are looked for, fetched from, their checksums
     Data(data::Arguments),
     /// libtorch, devices, threads, determinism, disk: what works here and what does not

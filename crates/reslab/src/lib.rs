@@ -37,8 +37,8 @@ pub use reslab_residual::Registry;
 use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
-    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, plan, report, reproduce, run as run_one,
-    strategies, sweep, watch as watch_sweep,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, export, init, plan, report, reproduce,
+    run as run_one, strategies, sweep, watch as watch_sweep,
 };
 use std::process::ExitCode;
 
@@ -56,6 +56,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Watch(arguments) => watch_sweep::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments, &registry),
         Command::Strategies(arguments) => strategies::run(arguments, &registry),
+        Command::Export(arguments) => export::run(arguments, &registry),
         Command::Data(arguments) => data::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments, &registry),
