@@ -6,6 +6,7 @@ python3 fuzz/seeds.py
 import gzip
 import hashlib
 import json
+import math
 import pathlib
 import shutil
 import struct
@@ -50,6 +51,21 @@ def checkpoint():
     seed("checkpoint", "whole", bytes([0, 0]) + struct.pack("<Q", len(text)) + text + bytes(3))
 
 
+def pretrained():
+    """Headers of small networks of every layout; their lengths and zeros are put in by the target."""
+    for path in sorted((HERE.parent / "crates/reslab-pretrained/tests/keys").glob("small_*.tsv")):
+        header, start = {}, 0
+        for line in path.read_text().splitlines()[1:]:
+            key, shape = line.split("\t")
+            shape = [int(size) for size in shape.split("x")]
+            for block in "01" if "{2}" in key else "0":
+                end = start + 2 * math.prod(shape)
+                header[key.replace("{2}", block)] = {"dtype": "F16", "shape": shape, "data_offsets": [start, end]}
+                start = end
+        text = json.dumps(header, separators=(",", ":")).encode()
+        seed("pretrained", path.stem, bytes([1]) + struct.pack(">H", start) + text)
+
+
 def sweep_file():
     for path in sorted((HERE.parent / "configs").rglob("*.toml")):
         text = path.read_text().replace('extends = "base/', 'extends = "')
@@ -58,5 +74,5 @@ def sweep_file():
 
 
 shutil.rmtree(HERE / "corpus", ignore_errors=True)
-for make in [idx, cifar, checkpoint, sweep_file]:
+for make in [idx, cifar, checkpoint, pretrained, sweep_file]:
     make()

@@ -36,6 +36,6 @@ pub use error::{KeyReport, PretrainedError, WrongShape};
 pub use layout::Layout;
 pub use pretrained::{Mapped, Part, Pretrained, Weights};
 pub use python::python_line;
-pub use target::Target;
+pub use target::{Target, remarks};
 pub use weight::{Weight, fold_gamma, widen_gammas};
 pub use write::write;

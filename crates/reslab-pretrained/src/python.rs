@@ -25,13 +25,16 @@ fn timm(path: &Path, layout: Layout, network: &Architecture) -> String {
         Layout::Cait => ("cait.Cait", cait(network)),
         _ => ("vision_transformer.VisionTransformer", vit(network)),
     };
-    let (rows, columns) = network.grid.unwrap_or((1, 1));
     let side = network.patch_size;
-    let image =
-        if rows == columns { (rows * side).to_string() } else { format!("({}, {})", rows * side, columns * side) };
+    let image = match network.grid {
+        // Without learned positions images may have any size.
+        None => String::new(),
+        Some((rows, columns)) if rows == columns => format!("img_size={}, ", rows * side),
+        Some((rows, columns)) => format!("img_size=({}, {}), ", rows * side, columns * side),
+    };
     let eps = network.norm_eps.unwrap_or(1e-6);
     let common = format!(
-        "img_size={image}, patch_size={side}, in_chans={}, num_classes={}, embed_dim={}, depth={}, num_heads={}, \
+        "{image}patch_size={side}, in_chans={}, num_classes={}, embed_dim={}, depth={}, num_heads={}, \
          qkv_bias={}, norm_layer=partial(torch.nn.LayerNorm, eps={eps:?})",
         network.channels,
         network.classes.unwrap_or(0),
@@ -101,5 +104,5 @@ fn eva(network: &Architecture) -> String {
 fn cait(network: &Architecture) -> String {
     let Kind::Cait { class_depth } = network.kind else { return String::new() };
     let ratio = network.mlp_ratio();
-    format!("mlp_ratio={ratio:?}, mlp_ratio_clstk={ratio:?}, depth_token_only={class_depth}, init_values=1.0")
+    format!("mlp_ratio={ratio:?}, mlp_ratio_token_only={ratio:?}, depth_token_only={class_depth}, init_values=1.0")
 }

@@ -127,6 +127,26 @@ fn hf_dinov3(network: &Architecture) -> Vec<Rule<'static>> {
     rules
 }
 
+/// What is written that the network does not have, and that leaves its function as it is.
+pub fn remarks(layout: Layout, network: &Architecture) -> Vec<&'static str> {
+    let hf = matches!(layout, Layout::HfDinov2 | Layout::HfDinov2WithRegisters | Layout::HfDinov3);
+    let dinov2 = hf && layout != Layout::HfDinov3;
+    let whole_bias =
+        network.qkv_bias == QkvBias::NoKey && (dinov2 || matches!(layout, Layout::TimmVit | Layout::TimmLayerScale));
+    let learned = network.position == Position::All && network.registers > 0;
+    [
+        (hf, "the mask token is zeros"),
+        (!network.gamma && (hf || layout == Layout::Cait), "gamma, which the network lacks, is ones"),
+        (whole_bias, "the key's bias is zeros"),
+        (dinov2 && network.position == Position::Patches, "the class token's position is zeros"),
+        (learned && !hf, "the registers' positions are zeros"),
+        (dinov2 && network.classes.is_some() && network.pool == Pool::Class, "the head's half for the mean is zeros"),
+    ]
+    .into_iter()
+    .filter_map(|(holds, remark)| holds.then_some(remark))
+    .collect()
+}
+
 /// The whole `mlp_ratio` from which transformers computes this hidden width for DINOv2.
 pub(crate) fn hf_mlp_ratio(network: &Architecture) -> Option<usize> {
     let hidden = |ratio: usize| match network.mlp {

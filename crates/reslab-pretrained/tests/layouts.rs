@@ -106,3 +106,11 @@ fn the_same_network_has_the_same_parameters_in_every_layout() {
         assert!(dinov3.contains(&(name.to_owned(), shape)), "{name}");
     }
 }
+
+#[test]
+fn the_page_about_checkpoints_names_every_layout() {
+    let page = std::fs::read_to_string(support::keys_file("../../../../docs/checkpoints.md")).unwrap();
+    for layout in Layout::ALL {
+        assert!(page.contains(&format!("| {layout} |")), "{layout}");
+    }
+}

@@ -1,7 +1,7 @@
 //! The command line: every command's arguments stand in its own file.
 
 use crate::commands::{
-    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, inspect, plan, report, reproduce, run, strategies,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, export, init, inspect, plan, report, reproduce, run, strategies,
     sweep, watch,
 };
 use clap::{Parser, Subcommand};
@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// Per block and branch: gamma, and what the branch really adds to the stream
     #[command(after_help = inspect::HELP)]
     Inspect(inspect::Arguments),
+    /// Write a checkpoint as timm or transformers reads it
+    #[command(after_help = export::HELP)]
+    Export(export::Arguments),
     /// Data sets: where they are looked for, fetched from, their checksums
     Data(data::Arguments),
     /// libtorch, devices, threads, determinism, disk: what works here and what does not

@@ -38,7 +38,7 @@ pub use reslab_residual::Registry;
 use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
-    bench, compare, config_docs, data, doctor, exec_probe, exec_run, init, inspect as inspect_file, plan, report, reproduce,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, export, init, inspect as inspect_file, plan, report, reproduce,
     run as run_one,
     strategies, sweep, watch as watch_sweep,
 };
@@ -58,6 +58,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Watch(arguments) => watch_sweep::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments, &registry),
         Command::Strategies(arguments) => strategies::run(arguments, &registry),
+        Command::Export(arguments) => export::run(arguments, &registry),
         Command::Data(arguments) => data::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Inspect(arguments) => inspect_file::run(arguments, &registry),

@@ -7,6 +7,7 @@ pub(crate) mod data;
 pub(crate) mod doctor;
 pub(crate) mod exec_probe;
 pub(crate) mod exec_run;
+pub(crate) mod export;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod plan;
