@@ -4,8 +4,8 @@
 //! are cut to 8, of an animation the first picture counts, and an orientation in the metadata is not applied: as `Image.open(path).convert("RGB")`
 //! of Pillow, which torchvision's loader calls; but 16-bit grey, which that clips to white, keeps its upper 8 bits.
 //!
-//! A file that ends too early is an error, never an image with grey in it. Memory is at most some 10 bytes for each pixel of
-//! [`MAX_PIXELS`], whatever a header says.
+//! A file that ends too early is an error, never an image with grey in it; data that are damaged so that they still make sense are not
+//! noticed. Memory is at most some 10 bytes for each pixel of [`MAX_PIXELS`], whatever a header says.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -99,7 +99,34 @@ fn jpeg(bytes: &[u8]) -> Result<Rgb, Broken> {
     decoder.decode_headers().map_err(failed)?;
     let info = decoder.info().ok_or(Broken::Empty)?;
     let (width, height) = size(info.width.into(), info.height.into())?;
+    let refuse = |problem: &str| Err(Broken::Decode { format: "JPEG", problem: problem.to_owned() });
+    // A block of 8 x 8 pixels takes a bit at least.
+    if u64::from(width.div_ceil(8)) * u64::from(height.div_ceil(8)) > 8 * bytes.len() as u64 {
+        return refuse(&format!("{width} x {height} pixels can't be in {} bytes", bytes.len()));
+    }
+    if !has_end(bytes) {
+        return refuse("the file ends before its end marker");
+    }
     Ok(Rgb::new(width, height, decoder.decode().map_err(failed)?))
+}
+
+/// Whether a JPEG's segments lead to its end marker. The decoder notices a missing end only where whole rows of blocks are missing.
+fn has_end(bytes: &[u8]) -> bool {
+    const END: u8 = 0xd9;
+    let mut at = 2; // behind the start marker
+    loop {
+        // The next marker: 0xff and a byte that is none of those that stand in a scan's data.
+        let is_marker = |pair: &[u8]| pair[0] == 0xff && !matches!(pair[1], 0x00 | 0xff | 0xd0..=0xd7);
+        let Some(found) = bytes.get(at..).and_then(|rest| rest.windows(2).position(is_marker)) else { return false };
+        at += found + 2;
+        match (bytes[at - 1], bytes.get(at..at + 2)) {
+            (END, _) => return true,
+            (0x01, _) => {}
+            (_, None) => return false,
+            // Behind the header of a scan comes its data, in which the search for the next marker goes on.
+            (_, Some(length)) => at += usize::from(u16::from_be_bytes([length[0], length[1]])),
+        }
+    }
 }
 
 fn png(bytes: &[u8]) -> Result<Rgb, Broken> {

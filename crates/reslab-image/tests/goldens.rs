@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use reslab_image::{Region, Rgb, read, resize_plane};
+use reslab_image::{Op, Region, Rgb, Strength, read, resize_plane};
 use serde_json::Value;
 
 fn folder() -> PathBuf {
@@ -100,5 +100,39 @@ fn every_format_and_mode_is_read_as_by_pillow() {
         let shifted = all.crop(Region { top: 37 * nth as u32, left: 0, height: 37, width: 44 });
         let cut = found.crop(Region { top: 0, left: 1, height: 37, width: 44 });
         assert!(distance(cut.pixels(), shifted.pixels()) > 30, "negative control: one pixel beside {name}");
+    }
+}
+
+/// Every operation at four magnitudes, with both signs, in both lists of timm.
+#[test]
+fn operations_are_those_of_timm() {
+    let golden = golden();
+    let fill: [u8; 3] = bytes(&golden["fill"]).try_into().unwrap();
+    let source = read(&folder().join("op_source.png")).unwrap();
+    let all = read(&folder().join("operations.png")).unwrap();
+    let (width, height) = (source.width(), source.height());
+    let kept = all.height() / height;
+    let image = |nth: u32| all.crop(Region { top: height * nth, left: 0, height, width });
+    for case in list(&golden["operations"]) {
+        let strength = Strength {
+            magnitude: case["magnitude"].as_f64().unwrap(),
+            negative: case["negative"].as_bool().unwrap(),
+            increasing: case["increasing"].as_bool().unwrap(),
+        };
+        let op = Op::of(number(&case["op"]) as usize, strength);
+        let (found, nth) = (source.clone().altered(op, fill), number(&case["image"]));
+        assert_eq!(distance(found.pixels(), image(nth).pixels()), 0, "{case} {op:?}");
+        // Negative control: the next one, which is the other sign, another magnitude or another operation.
+        assert_ne!(found, image((nth + 1) % kept), "{case}");
+    }
+    assert!(kept > 60 && list(&golden["operations"]).len() == 2 * 15 * 4 * 2, "{kept} different images");
+}
+
+#[test]
+fn histograms_of_few_entries_are_left_as_pillow_leaves_them() {
+    for case in list(&golden()["equal_pixels"]) {
+        let op = if case["name"] == "Equalize" { Op::Equalize } else { Op::AutoContrast };
+        let source = Rgb::new(4, 3, bytes(&case["source"]));
+        assert_eq!(source.altered(op, [0; 3]).pixels(), bytes(&case["expected"]), "{case}");
     }
 }
