@@ -89,7 +89,7 @@ impl Folder {
             if !path.is_dir() {
                 return Err(refuse(format!("it has no folder {}/", part.name())));
             }
-            Ok(classes(&path, &mut others)?)
+            classes(&path, &mut others)
         });
         let (train, val) = (train?, val?);
         if train.is_empty() {

@@ -20,7 +20,12 @@ fn split() -> Split {
     let mut bytes = reslab_torch::stream(1, "test", &[]);
     let pixels: Vec<u8> = (0..40 * 3 * 5 * 7).map(|_| bytes.below(256) as u8).collect();
     let images = Tensor::from_slice(&pixels).view([40, 3, 5, 7]);
-    Split { images, labels: Tensor::arange(40, (Kind::Int64, Device::Cpu)).remainder(4) }
+    Split::of(images, Tensor::arange(40, (Kind::Int64, Device::Cpu)).remainder(4))
+}
+
+/// Its images, u8 `[40, C, H, W]`.
+fn bytes() -> Tensor {
+    split().batches(40).next().expect("a batch").expect("in memory").0
 }
 
 fn norm() -> Normalization {
@@ -37,7 +42,7 @@ fn indices() -> Vec<i64> {
 }
 
 fn train(config: &DataConfig, seed: u64, step: u64) -> Batch {
-    augment(config, seed).train(&split(), &indices(), step).expect("a batch")
+    augment(config, seed).batch(&split(), &indices(), step).expect("a batch")
 }
 
 fn values(tensor: &Tensor) -> Vec<f64> {
@@ -55,7 +60,7 @@ fn dealt(config: &DataConfig, step: u64) -> Draws {
 
 /// Crop, mirror and normalisation, pixel by pixel. f64 `[B, C, H, W]`.
 fn placed(config: &DataConfig, draws: &Draws) -> Vec<f64> {
-    let (split, pad) = (split(), i64::from(config.crop_pad));
+    let (bytes, pad) = (bytes(), i64::from(config.crop_pad));
     let mut out = Vec::new();
     for (sample, image) in indices().into_iter().enumerate() {
         let (row_offset, column_offset) = draws.offsets.as_ref().map_or((0, 0), |o| (o[sample], o[BATCH + sample]));
@@ -64,7 +69,7 @@ fn placed(config: &DataConfig, draws: &Draws) -> Vec<f64> {
             let cut = if is_flipped { SHAPE.width - 1 - column } else { column };
             let (y, x) = (row + row_offset - pad, cut + column_offset - pad);
             let is_inside = (0..SHAPE.height).contains(&y) && (0..SHAPE.width).contains(&x);
-            let byte = if is_inside { split.images.int64_value(&[image, channel, y, x]) } else { 0 };
+            let byte = if is_inside { bytes.int64_value(&[image, channel, y, x]) } else { 0 };
             let norm = norm();
             out.push((byte as f64 - norm.mean[channel as usize]) / norm.std[channel as usize]);
         }
@@ -106,8 +111,8 @@ fn soft(batch: &Batch) -> Vec<f64> {
 fn with_everything_off_a_batch_is_gathered_and_normalised() {
     let config = config(0, false, 0.0, 0.0);
     let augment = augment(&config, SEED);
-    let batch = augment.train(&split(), &indices(), 5).expect("a batch");
-    let bytes = split().images.index_select(0, &Tensor::from_slice(&indices()));
+    let batch = augment.batch(&split(), &indices(), 5).expect("a batch");
+    let bytes = bytes().index_select(0, &Tensor::from_slice(&indices()));
     assert_eq!(batch.images, augment.eval(&bytes).expect("an input"));
     assert_eq!(batch.images.size(), [16, 3, 5, 7]);
     assert!(distance(&values(&batch.images), &placed(&config, &dealt(&config, 5))) < 1e-5);
@@ -227,7 +232,7 @@ fn offsets_mirrors_and_the_choice_of_two_mixes_are_uniform() {
 fn a_batch_is_a_function_of_seed_and_step_alone() {
     let config = config(2, true, 0.8, 0.8);
     let long_lived = augment(&config, SEED);
-    let later: Vec<Batch> = (0..3).map(|step| long_lived.train(&split(), &indices(), step).expect("a batch")).collect();
+    let later: Vec<Batch> = (0..3).map(|step| long_lived.batch(&split(), &indices(), step).expect("a batch")).collect();
     assert_eq!(train(&config, SEED, 2).images, later[2].images, "without the steps before");
     assert_ne!(train(&config, SEED + 1, 2).images, later[2].images);
     assert_ne!(later[1].images, later[2].images);
@@ -248,7 +253,7 @@ fn micro_batches_are_parts_of_the_logical_batch() {
 fn an_image_that_is_not_there_is_an_error() {
     let augment = augment(&config(0, false, 0.0, 0.0), SEED);
     for wrong in [40, -1] {
-        let error = augment.train(&split(), &[0, wrong], 0).expect_err("no such image").to_string();
+        let error = augment.batch(&split(), &[0, wrong], 0).expect_err("no such image").to_string();
         assert_eq!(error, format!("image {wrong} was asked of a split of 40 images"));
     }
 }
