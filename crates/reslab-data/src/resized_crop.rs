@@ -2,7 +2,7 @@
 
 use reslab_config::{ConfigError, require};
 use reslab_image::Region;
-use reslab_torch::{Stream, stream};
+use reslab_torch::stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,8 +38,8 @@ impl RandomResizedCrop {
         let area = f64::from(width) * f64::from(height);
         let ratios = self.ratio.map(libm::log);
         for _ in 0..TRIES {
-            let target = area * between(&mut draw, self.scale);
-            let ratio = libm::exp(between(&mut draw, ratios));
+            let target = area * lerp(self.scale, draw.uniform());
+            let ratio = libm::exp(lerp(ratios, draw.uniform()));
             let (w, h) = (round((target * ratio).sqrt()), round((target / ratio).sqrt()));
             if (1..=width).contains(&w) && (1..=height).contains(&h) {
                 let top = draw.below(u64::from(height - h) + 1) as u32;
@@ -58,9 +58,9 @@ impl RandomResizedCrop {
     }
 }
 
-/// Uniform between the two.
-pub(crate) fn between(draw: &mut Stream, [low, high]: [f64; 2]) -> f64 {
-    low + (high - low) * draw.uniform()
+/// The point at `share` of the way between two.
+pub(crate) fn lerp([low, high]: [f64; 2], share: f64) -> f64 {
+    low + (high - low) * share
 }
 
 /// As Python rounds: a half to the even neighbour.

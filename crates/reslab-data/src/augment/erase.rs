@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
 use super::Augment;
-use crate::resized_crop::{between, round};
+use crate::resized_crop::{lerp, round};
 use crate::{DataConfig, DataError, DataShape, Switch};
 
 /// Random erasing of normalised images.
@@ -73,12 +73,8 @@ impl RandomErasing {
         if draw.uniform() >= self.probability {
             return None;
         }
-        let area = (shape.height * shape.width) as f64;
-        let aspects = [libm::log(self.min_aspect), -libm::log(self.min_aspect)];
         for _ in 0..TRIES {
-            let target = between(draw, self.area) * area;
-            let aspect = libm::exp(between(draw, aspects));
-            let (height, width) = (round((target * aspect).sqrt()).into(), round((target / aspect).sqrt()).into());
+            let (height, width) = self.sides(shape, [draw.uniform(), draw.uniform()]);
             if width < shape.width && height < shape.height {
                 let mut below = |room: i64| draw.below(room as u64 + 1) as i64;
                 let (top, left) = (below(shape.height - height), below(shape.width - width));
@@ -86,6 +82,14 @@ impl RandomErasing {
             }
         }
         None
+    }
+
+    /// (height, width) of a box, from where two uniform numbers are between the smallest and the largest area, and aspect.
+    pub(super) fn sides(&self, shape: &DataShape, [area, aspect]: [f64; 2]) -> (i64, i64) {
+        let area = lerp(self.area, area) * (shape.height * shape.width) as f64;
+        let aspects = [libm::log(self.min_aspect), -libm::log(self.min_aspect)];
+        let aspect = libm::exp(lerp(aspects, aspect));
+        (round((area * aspect).sqrt()).into(), round((area / aspect).sqrt()).into())
     }
 }
 

@@ -8,9 +8,13 @@ const BATCH: usize = 16;
 const SEED: u64 = 3;
 
 fn config(crop_pad: u32, flip: bool, mixup: f64, cutmix: f64) -> DataConfig {
+    with(crop_pad, flip, [mixup, cutmix], "")
+}
+
+fn with(crop_pad: u32, flip: bool, [mixup, cutmix]: [f64; 2], more: &str) -> DataConfig {
     let text = format!(
         "dataset = 'digits'\ntrain_images = 'all'\nval_images = 0\ncrop_pad = {crop_pad}\nflip = {flip}\n\
-         mixup = {mixup:?}\ncutmix = {cutmix:?}"
+         mixup = {mixup:?}\ncutmix = {cutmix:?}\n{more}"
     );
     DataConfig::parse(&text.parse().expect("a table")).expect("a valid config")
 }
@@ -256,4 +260,86 @@ fn an_image_that_is_not_there_is_an_error() {
         let error = augment.batch(&split(), &[0, wrong], 0).expect_err("no such image").to_string();
         assert_eq!(error, format!("image {wrong} was asked of a split of 40 images"));
     }
+}
+
+/// Erasing with probability .6, in a mode.
+fn erasing(mode: &str) -> DataConfig {
+    let table = format!(
+        "random_erasing = {{ probability = 0.6, mode = '{mode}', area = [0.02, 0.3333333333333333], min_aspect = 0.3 }}"
+    );
+    with(2, true, [0.0, 0.0], &table)
+}
+
+/// Values of a batch, and of the same one of which nothing was erased.
+fn erased(mode: &str, step: u64) -> (Vec<f64>, Vec<f64>, Draws) {
+    let found = values(&train(&erasing(mode), SEED, step).images);
+    (found, values(&train(&config(2, true, 0.0, 0.0), SEED, step).images), dealt(&erasing(mode), step))
+}
+
+#[test]
+fn a_box_is_erased_after_normalisation_and_nothing_around_it() {
+    for mode in ["const", "pixel"] {
+        let (mut inside, mut noise) = (0, Vec::new());
+        for step in 0..8 {
+            let (found, plain, draws) = erased(mode, step);
+            let holes = draws.holes.expect("erasing is on");
+            for (sample, hole) in holes.iter().enumerate() {
+                for (nth, (_, row, column)) in pixels().enumerate() {
+                    let at = sample * 3 * 5 * 7 + nth;
+                    let is_inside = hole.is_some_and(|hole| {
+                        (hole.top..hole.top + hole.height).contains(&row)
+                            && (hole.left..hole.left + hole.width).contains(&column)
+                    });
+                    match (is_inside, mode) {
+                        (false, _) => assert_eq!(found[at], plain[at], "step {step}, sample {sample}"),
+                        (true, "const") => assert_eq!(found[at], 0.0),
+                        (true, _) => noise.push(found[at]),
+                    }
+                    inside += u32::from(is_inside);
+                }
+            }
+        }
+        assert!(inside > 1_000, "{inside} values");
+        if mode == "pixel" {
+            let n = noise.len() as f64;
+            let (mean, square) = (noise.iter().sum::<f64>() / n, noise.iter().map(|x| x * x).sum::<f64>() / n);
+            assert!(mean.abs() < 4.0 / n.sqrt() && (square - 1.0).abs() < 4.0 * (2.0 / n).sqrt(), "{mean} {square}");
+            noise.sort_unstable_by(f64::total_cmp);
+            noise.dedup();
+            assert!(noise.len() as f64 > 0.99 * n, "each pixel has its own");
+        }
+    }
+    // Negative control: another seed erases elsewhere.
+    assert_ne!(train(&erasing("const"), SEED + 1, 0).images, train(&erasing("const"), SEED, 0).images);
+}
+
+/// `timm.data.random_erasing.RandomErasing` (timm 1.0.31, min_area .02, max_area 1/3, min_aspect .3) with its uniform numbers replaced by
+/// the given ones.
+#[test]
+fn erased_boxes_have_the_sides_of_timm() {
+    let config = erasing("const");
+    let erasing = config.random_erasing.as_ref().and_then(crate::Switch::on).expect("on");
+    let expected = [
+        ((32, 32), [0.5, 0.5], (13, 13)),
+        ((32, 32), [0.9, 0.95], (30, 10)),
+        ((20, 30), [0.0, 0.1], (2, 6)),
+        ((224, 224), [0.7, 0.2], (76, 157)),
+        ((8, 8), [0.2, 0.3], (2, 3)),
+    ];
+    for ((height, width), uniforms, sides) in expected {
+        assert_eq!(erasing.sides(&DataShape { height, width, ..SHAPE }, uniforms), sides);
+    }
+}
+
+/// 1,000 steps of 16 samples; a box is at least 1 pixel of 35 and not as high or wide as the image.
+#[test]
+fn as_many_boxes_are_erased_as_asked_and_all_fit() {
+    let holes: Vec<_> = (0..1_000).flat_map(|step| dealt(&erasing("const"), step).holes.expect("on")).collect();
+    let n = holes.len() as f64;
+    let found: Vec<_> = holes.into_iter().flatten().collect();
+    let share = found.len() as f64 / n;
+    assert!((share - 0.6).abs() < 4.0 * (0.24 / n).sqrt() && (share - 0.63).abs() > 4.0 * (0.24 / n).sqrt(), "{share}");
+    assert!(found.iter().all(|hole| hole.top + hole.height <= 5 && hole.left + hole.width <= 7));
+    assert!(found.iter().all(|hole| hole.height < 5 && hole.width < 7));
+    assert!((0..=3).all(|top| found.iter().any(|hole| hole.top == top)));
 }
