@@ -1,16 +1,21 @@
 //! The table `[data]` of a sweep file.
 
+use std::sync::Arc;
+
 use reslab_config::{ConfigError, Count, require};
+use reslab_image::{Folder, Part};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{DataShape, Dataset, dataset};
+use crate::folder::{self, FolderSettings, IMAGE_FOLDER};
+use crate::{DataShape, Dataset, OnBroken, PerClass, RandAugment, RandomErasing, RandomResizedCrop, Switch, dataset};
 
 /// Table `[data]`: which images, how many, and how they are augmented.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
-    /// Name of the data set: digits (embedded), mnist, fashion-mnist, cifar10 or cifar100.
+    /// Name of the data set: digits (embedded), mnist, fashion-mnist, cifar10, cifar100, or "imagefolder": class folders of JPEG, PNG and
+    /// WebP files under `root`/train and `root`/val, as ImageNet has them; val/ is the test split.
     pub dataset: String,
     /// Images to train on, at least 1: a number (a stratified subset, the same for every seed) or "all" that validation leaves.
     pub train_images: Count,
@@ -27,17 +32,50 @@ pub struct DataConfig {
     /// Only these classes, at least two, relabelled 0, 1, .. in this order. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<u16>>,
-    /// Side in pixels that images are resized to when they are loaded: bicubic with antialiasing, as Pillow does it, whole image to square;
-    /// all of them are held in memory at this size. Absent: as they are.
+    /// Side in pixels of the square that the network sees. Sets in memory: the whole image, bicubic with antialiasing as by Pillow, when it is
+    /// loaded; all are held at this size. Absent: as they are. imagefolder needs it: see `crop_ratio` and `random_resized_crop`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_size: Option<u32>,
     /// Channels of the network's input: 3 repeats grey images three times. Absent: as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<u32>,
     /// Mean and standard deviation that images are normalised with: those of the images that are trained on, those of ImageNet (.485 .456 .406 and
-    /// .229 .224 .225, of a white of 1), or .5 and .5. Absent: "data".
+    /// .229 .224 .225, of a white of 1), or .5 and .5. Absent: "data". imagefolder needs one of the last two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalization: Option<NormalizationKind>,
+    /// Random erasing, of the normalised image, as timm defines it: with `probability` a box of a share of the `area` (from, to; timm: [.02, .3333])
+    /// and an aspect of `min_aspect` (timm: .3) to its inverse becomes 0 (`mode = "const"`) or normal noise ("pixel"). Absent or "none": off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random_erasing: Option<Switch<RandomErasing>>,
+    /// imagefolder only: the folder that has train/ and val/. Names and sizes of its images become part of the run's identity when it is planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// imagefolder only: side of the centre that evaluations see over the image's shorter side (timm's crop_pct): it is resized to
+    /// floor(image_size / crop_ratio), bicubic with antialiasing, then cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crop_ratio: Option<f64>,
+    /// imagefolder only: the part that training sees, as torchvision's RandomResizedCrop draws it, resized bicubic with antialiasing;
+    /// ImageNet: `{ scale = [0.08, 1.0], ratio = [0.75, 1.3333] }`. "none": what evaluations see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random_resized_crop: Option<Switch<RandomResizedCrop>>,
+    /// imagefolder only: RandAugment as timm defines it, `ops` of 15 operations per image, each done with `probability` (timm: .5) at `magnitude` (0 to
+    /// 10) with a normal spread of `magnitude_std`; `increasing`: all change more with a larger magnitude. Absent or "none": off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rand_augment: Option<Switch<RandAugment>>,
+    /// imagefolder only: threads that read, decode and augment images while the step before is computed. Their number changes no bit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// imagefolder only: an image that can't be read is named in log.txt and left out (in training the next one takes its place), or
+    /// ends the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<OnBroken>,
+    /// Digest of the folder's listing, which the plan writes: another listing is refused.
+    #[schemars(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listing: Option<String>,
+    /// The listing, made once when the table is parsed.
+    #[serde(skip)]
+    pub(crate) folder: Option<Arc<Folder>>,
 }
 
 /// Whose mean and standard deviation images are normalised with.
@@ -69,24 +107,54 @@ impl DataConfig {
     /// # Errors
     /// Names the key: an unknown data set, a number larger than what exists, a value out of range.
     pub fn parse(table: &toml::Table) -> Result<Self, ConfigError> {
-        let config: Self = reslab_config::parse("data", table)?;
-        config.check_images(dataset(&config.dataset)?)?;
+        let mut config: Self = reslab_config::parse("data", table)?;
+        if config.dataset == IMAGE_FOLDER {
+            FolderSettings::of(&config)?;
+            config.folder = Some(Arc::new(folder::open(&config)?));
+        } else {
+            folder::check_absent(&config)?;
+            config.check_channels(dataset(&config.dataset)?)?;
+        }
+        require(config.image_size.is_none_or(|size| (1..=MAX_SIZE).contains(&size)), "data.image_size", || {
+            format!("must be 1 to {MAX_SIZE} pixels, but is {}", config.image_size.unwrap_or(0))
+        })?;
+        if let Some(classes) = &config.classes {
+            check_classes(classes, config.whole()?.0.classes)?;
+        }
         config.counts()?;
         config.check_augmentation(&config.shape()?)?;
         Ok(config)
     }
 
-    /// What the images look like to the network, and how many there are; known without any file.
+    /// What the plan adds to the table, so that it is of these data for ever: the digest of a folder's listing. Parsed again with it, another
+    /// listing is refused.
+    pub fn pins(&self) -> toml::Table {
+        let digest = self.folder.iter().map(|folder| ("listing".to_owned(), folder.digest().into()));
+        toml::Table::from_iter(digest)
+    }
+
+    /// The data set with all its classes as it is, and the training and test images of each class.
+    fn whole(&self) -> Result<(DataShape, [PerClass; 2]), ConfigError> {
+        let Some(folder) = &self.folder else {
+            let set = dataset(&self.dataset)?;
+            return Ok((set.shape, [set.train_per_class.clone(), set.test_per_class.clone()]));
+        };
+        let (classes, size) = (folder.classes().len() as i64, i64::from(self.image_size.unwrap_or(0)));
+        let [train, test] = [Part::Train, Part::Val].map(|part| folder.files(part).len() as u64);
+        let shape =
+            DataShape { channels: 3, height: size, width: size, classes, train_images: train, test_images: test };
+        Ok((shape, [Part::Train, Part::Val].map(|part| PerClass::Each(folder::per_class(folder, part).into()))))
+    }
+
+    /// What the images look like to the network, and how many there are; known without opening an image.
     ///
     /// # Errors
     /// At `data.dataset`, with the nearest name.
     pub fn shape(&self) -> Result<DataShape, ConfigError> {
-        let set = dataset(&self.dataset)?;
-        let mut shape = set.shape;
+        let (mut shape, [train, test]) = self.whole()?;
         if let Some(classes) = &self.classes {
             shape.classes = classes.len() as i64;
-            shape.train_images = set.train_per_class.sum(classes);
-            shape.test_images = set.test_per_class.sum(classes);
+            (shape.train_images, shape.test_images) = (train.sum(classes), test.sum(classes));
         }
         if let Some(size) = self.image_size {
             (shape.height, shape.width) = (i64::from(size), i64::from(size));
@@ -128,13 +196,8 @@ impl DataConfig {
         Ok(SplitCounts { train, val, test: shape.test_images })
     }
 
-    fn check_images(&self, set: &Dataset) -> Result<(), ConfigError> {
-        if let Some(classes) = &self.classes {
-            check_classes(classes, set.shape.classes)?;
-        }
-        require(self.image_size.is_none_or(|size| (1..=MAX_SIZE).contains(&size)), "data.image_size", || {
-            format!("must be 1 to {MAX_SIZE} pixels, but is {}", self.image_size.unwrap_or(0))
-        })?;
+    /// Of a set in memory.
+    fn check_channels(&self, set: &Dataset) -> Result<(), ConfigError> {
         let (own, channels) = (set.shape.channels, self.channels.map_or(set.shape.channels, i64::from));
         require(channels == own || (own == 1 && channels == 3), "data.channels", || {
             let can = if own == 1 { "1, or 3 to repeat grey three times," } else { "3" };
@@ -155,7 +218,7 @@ impl DataConfig {
                 format!("must be finite and at least 0, but is {alpha}")
             })?;
         }
-        Ok(())
+        self.random_erasing.as_ref().and_then(Switch::on).map_or(Ok(()), RandomErasing::check)
     }
 }
 

@@ -1,12 +1,15 @@
 //! The data sets that reslab knows: what their images look like, known without any file.
 
+use std::borrow::Cow;
+
 use reslab_config::{ConfigError, nearest};
 use reslab_fetch::decode::DataShape;
 
 use crate::digits::INK;
+use crate::folder::IMAGE_FOLDER;
 
 /// A data set: its name in a config, its shape, where it comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
     /// The value of `data.dataset`.
     pub name: &'static str,
@@ -27,12 +30,12 @@ pub struct Dataset {
 }
 
 /// How many images of each class a part has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PerClass {
     /// So many of each.
     Same(u64),
     /// Counted, class by class.
-    Each(&'static [u64]),
+    Each(Cow<'static, [u64]>),
 }
 
 impl PerClass {
@@ -56,6 +59,10 @@ impl Dataset {
 /// The name of the embedded data set.
 pub(crate) const DIGITS: &str = "digits";
 
+const fn each(images: &'static [u64]) -> PerClass {
+    PerClass::Each(Cow::Borrowed(images))
+}
+
 const fn grey(size: i64, train_images: u64, test_images: u64) -> DataShape {
     DataShape { channels: 1, height: size, width: size, classes: 10, train_images, test_images }
 }
@@ -65,13 +72,13 @@ const fn cifar(classes: i64) -> DataShape {
 }
 
 /// All data sets, the embedded one first.
-pub const DATASETS: [Dataset; 5] = [
+pub static DATASETS: [Dataset; 5] = [
     Dataset {
         name: DIGITS,
         // Every fifth image of a class is a test image: see `digits`.
         shape: grey(8, 1_442, 355),
-        train_per_class: PerClass::Each(&[143, 146, 142, 147, 145, 146, 145, 144, 140, 144]),
-        test_per_class: PerClass::Each(&[35, 36, 35, 36, 36, 36, 36, 35, 34, 36]),
+        train_per_class: each(&[143, 146, 142, 147, 145, 146, 145, 144, 140, 144]),
+        test_per_class: each(&[35, 36, 35, 36, 36, 36, 36, 35, 34, 36]),
         white: INK,
         summary: "handwritten digits, 8x8, grey; embedded in the program",
         source: "E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning \
@@ -81,8 +88,8 @@ pub const DATASETS: [Dataset; 5] = [
     Dataset {
         name: "mnist",
         shape: grey(28, 60_000, 10_000),
-        train_per_class: PerClass::Each(&[5_923, 6_742, 5_958, 6_131, 5_842, 5_421, 5_918, 6_265, 5_851, 5_949]),
-        test_per_class: PerClass::Each(&[980, 1_135, 1_032, 1_010, 982, 892, 958, 1_028, 974, 1_009]),
+        train_per_class: each(&[5_923, 6_742, 5_958, 6_131, 5_842, 5_421, 5_918, 6_265, 5_851, 5_949]),
+        test_per_class: each(&[980, 1_135, 1_032, 1_010, 982, 892, 958, 1_028, 974, 1_009]),
         white: 255,
         summary: "handwritten digits, 28x28, grey",
         source: "Y. LeCun, C. Cortes, C. Burges, The MNIST database of handwritten digits",
@@ -128,8 +135,8 @@ pub fn dataset(name: &str) -> Result<&'static Dataset, ConfigError> {
     if let Some(found) = DATASETS.iter().find(|known| known.name == name) {
         return Ok(found);
     }
-    let names = DATASETS.map(|known| known.name);
-    let hint = nearest(name, names).map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
+    let names: Vec<&str> = DATASETS.iter().map(|known| known.name).chain([IMAGE_FOLDER]).collect();
+    let hint = nearest(name, names.iter().copied()).map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
     let problem = format!("no data set `{name}`{hint} Known: {}", names.join(", "));
     Err(ConfigError::new("data.dataset", problem))
 }

@@ -27,7 +27,7 @@ pub(crate) fn build(config: &DataConfig, set: &Dataset, raw: RawSet, device: Dev
         Some(kind) => Normalization::fixed(kind, shape.channels, set.white, device)?,
     };
     let upload = |Dressed(part): Dressed| Split::upload(&part.pixels, &part.labels, &shape, device);
-    Ok(Splits { norm, train: upload(train)?, val: upload(val)?, test: upload(test)?, shape })
+    Ok(Splits { norm, train: upload(train)?, val: upload(val)?, test: upload(test)?, shape, notices: Vec::new() })
 }
 
 /// These images of `part`, in this order.

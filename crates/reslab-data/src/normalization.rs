@@ -41,11 +41,7 @@ impl Normalization {
     /// # Panics
     /// If `kind` is that of the data, which has to be looked at.
     pub(crate) fn fixed(kind: NormalizationKind, channels: i64, white: u8, device: Device) -> Result<Self, DataError> {
-        let (mean, std) = match kind {
-            NormalizationKind::Imagenet => (vec![0.485, 0.456, 0.406], vec![0.229, 0.224, 0.225]),
-            NormalizationKind::Half => (vec![0.5; channels as usize], vec![0.5; channels as usize]),
-            NormalizationKind::Data => panic!("the figures of the data are counted"),
-        };
+        let (mean, std) = kind.figures(channels).expect("figures that are known without the images");
         let bytes = |shares: Vec<f64>| shares.into_iter().map(|share| share * f64::from(white)).collect();
         Self::new(bytes(mean), bytes(std), device)
     }
@@ -78,6 +74,17 @@ impl Normalization {
             std: self.std.clone(),
             device_mean: self.device_mean.shallow_clone(),
             device_gain: self.device_gain.shallow_clone(),
+        }
+    }
+}
+
+impl NormalizationKind {
+    /// Mean and standard deviation of each channel, of a white of 1; none where the images have to be counted.
+    pub(crate) fn figures(self, channels: i64) -> Option<(Vec<f64>, Vec<f64>)> {
+        match self {
+            Self::Data => None,
+            Self::Imagenet => Some((vec![0.485, 0.456, 0.406], vec![0.229, 0.224, 0.225])),
+            Self::Half => Some((vec![0.5; channels as usize], vec![0.5; channels as usize])),
         }
     }
 }

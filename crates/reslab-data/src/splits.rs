@@ -1,68 +1,15 @@
-//! Train, validation and test images on the device.
+//! Train, validation and test images.
 
 use std::path::PathBuf;
 
 use reslab_fetch::decode::{RawSet, read_files};
 use reslab_fetch::{Sources, locate};
-use tch::{Device, Kind, Tensor};
+use tch::Device;
 
 use crate::digits::read_digits;
-use crate::{DataConfig, DataError, DataShape, Dataset, Normalization, dataset, memory};
+use crate::{DataConfig, DataError, DataShape, Dataset, Normalization, Split, dataset, folder, memory};
 
-/// Images and labels on the device.
-#[derive(Debug)]
-pub struct Split {
-    /// u8 `[N, C, H, W]`.
-    pub images: Tensor,
-    /// i64 `[N]`, each below the number of classes.
-    pub labels: Tensor,
-}
-
-impl Split {
-    /// Number of images.
-    pub fn len(&self) -> usize {
-        self.labels.size()[0] as usize
-    }
-
-    /// Where the images are.
-    pub fn device(&self) -> Device {
-        self.images.device()
-    }
-
-    /// Whether there is no image: validation, when `data.val_images` is 0.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// All images in order, `batch` at a time, the last batch smaller where it does not divide:
-    /// (images u8 `[B, C, H, W]`, labels i64 `[B]`), views of the split.
-    ///
-    /// # Panics
-    /// If `batch` is 0.
-    pub fn batches(&self, batch: usize) -> impl Iterator<Item = (Tensor, Tensor)> + '_ {
-        let len = self.len();
-        (0..len).step_by(batch).map(move |start| {
-            let size = batch.min(len - start) as i64;
-            (self.images.narrow(0, start as i64, size), self.labels.narrow(0, start as i64, size))
-        })
-    }
-
-    /// pixels: u8 `[N, C, H, W]`.
-    pub(crate) fn upload(pixels: &[u8], labels: &[u8], shape: &DataShape, device: Device) -> Result<Self, DataError> {
-        let images = labels.len() as i64;
-        let size = [images, shape.channels, shape.height, shape.width];
-        if images == 0 {
-            // An empty slice has no address to copy from.
-            let empty = Tensor::f_zeros(size, (Kind::Uint8, device))?;
-            return Ok(Self { images: empty, labels: Tensor::f_zeros([0], (Kind::Int64, device))? });
-        }
-        let pixels = Tensor::f_from_data_size(pixels, &size, Kind::Uint8)?;
-        let labels = Tensor::f_from_slice(labels)?.f_to_kind(Kind::Int64)?;
-        Ok(Self { images: pixels.f_to_device(device)?, labels: labels.f_to_device(device)? })
-    }
-}
-
-/// A data set on the device.
+/// A data set, ready for a device.
 #[derive(Debug)]
 pub struct Splits {
     /// What is trained on.
@@ -75,15 +22,31 @@ pub struct Splits {
     pub norm: Normalization,
     /// What the images look like.
     pub shape: DataShape,
+    pub(crate) notices: Vec<String>,
 }
 
-/// Reads the data set of `config`, cuts validation from its training part, and moves all to `device`.
+impl Splits {
+    /// Lines for a log that were not told yet: what was found, and files that can't be read.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.notices);
+        for split in [&self.train, &self.val, &self.test] {
+            lines.extend(split.take_notices());
+        }
+        lines
+    }
+}
+
+/// Makes the data set of `config` ready, validation cut from its training part. Images are read and moved to `device`; those of a folder
+/// stay where they are.
 ///
 /// Nothing is downloaded: that is [`reslab_fetch::fetch`]'s.
 ///
 /// # Errors
 /// When files are missing (with the ways to get them) or broken (with file and byte), or memory is short.
 pub fn load(config: &DataConfig, sources: &Sources, device: Device) -> Result<Splits, DataError> {
+    if let Some(listed) = &config.folder {
+        return folder::build(config, listed, device);
+    }
     let set = dataset(&config.dataset)?;
     config.counts()?; // before any file is opened
     memory::build(config, set, read(set, sources)?, device)

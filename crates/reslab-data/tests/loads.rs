@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use reslab_data::{DataConfig, Split, Splits, load};
 use reslab_fetch::{DEBIAN_DIR, Sources};
-use tch::{Device, Kind};
+use tch::{Device, Kind, Tensor};
 
 fn config(dataset: &str, train: &str, val: &str) -> DataConfig {
     let text = format!(
@@ -21,13 +21,26 @@ fn digits(train: &str, val: &str) -> Splits {
     load(&config("digits", train, val), &nowhere(), Device::Cpu).expect("embedded")
 }
 
+/// All images, u8 `[N, C, H, W]`, and their labels.
+fn all(split: &Split) -> (Tensor, Tensor) {
+    split.batches(split.len()).next().expect("images").expect("in memory")
+}
+
+fn images(split: &Split) -> Tensor {
+    all(split).0
+}
+
+fn labels(split: &Split) -> Tensor {
+    all(split).1
+}
+
 fn class_counts(split: &Split) -> Vec<i64> {
-    Vec::try_from(split.labels.bincount::<tch::Tensor>(None, 10)).expect("counts")
+    Vec::try_from(labels(split).bincount::<Tensor>(None, 10)).expect("counts")
 }
 
 /// The images' bytes, one vector per image.
 fn rows(split: &Split) -> Vec<Vec<u8>> {
-    let pixels = Vec::<u8>::try_from(split.images.contiguous().view(-1)).expect("bytes");
+    let pixels = Vec::<u8>::try_from(images(split).contiguous().view(-1)).expect("bytes");
     pixels.chunks(pixels.len() / split.len().max(1)).map(<[u8]>::to_vec).collect()
 }
 
@@ -35,8 +48,8 @@ fn rows(split: &Split) -> Vec<Vec<u8>> {
 fn digits_load_without_any_file_and_are_stratified() {
     let splits = digits("'all'", "288");
     assert_eq!((splits.train.len(), splits.val.len(), splits.test.len()), (1154, 288, 355));
-    assert_eq!(splits.train.images.size(), [1154, 1, 8, 8]);
-    assert_eq!((splits.train.images.kind(), splits.train.labels.kind()), (Kind::Uint8, Kind::Int64));
+    assert_eq!(images(&splits.train).size(), [1154, 1, 8, 8]);
+    assert_eq!((images(&splits.train).kind(), labels(&splits.train).kind()), (Kind::Uint8, Kind::Int64));
     // A fifth of 143, 146, 142, 147, 145, 146, 145, 144, 140, 144, by largest remainder.
     assert_eq!(class_counts(&splits.val), [29, 29, 28, 29, 29, 29, 29, 29, 28, 29]);
     assert_eq!(class_counts(&splits.test), [35, 36, 35, 36, 36, 36, 36, 35, 34, 36]);
@@ -48,8 +61,8 @@ fn digits_load_without_any_file_and_are_stratified() {
 #[test]
 fn the_validation_images_are_these_in_every_run() {
     let splits = digits("200", "100");
-    let ink = |split: &Split| split.images.sum(Kind::Int64).int64_value(&[]);
-    let first = Vec::<i64>::try_from(splits.val.labels.narrow(0, 0, 12)).expect("labels");
+    let ink = |split: &Split| images(split).sum(Kind::Int64).int64_value(&[]);
+    let first = Vec::<i64>::try_from(labels(&splits.val).narrow(0, 0, 12)).expect("labels");
     assert_eq!(
         (ink(&splits.val), ink(&splits.train), first),
         (30_740, 62_036, vec![2, 3, 6, 3, 1, 0, 2, 6, 9, 1, 7, 4])
@@ -71,17 +84,17 @@ fn no_image_is_in_two_splits_and_none_is_lost() {
 #[test]
 fn zero_validation_images_are_an_empty_split() {
     let splits = digits("'all'", "0");
-    assert!(splits.val.is_empty() && splits.val.images.size() == [0, 1, 8, 8]);
+    assert!(splits.val.is_empty());
     assert_eq!((splits.val.batches(10).count(), splits.train.len()), (0, 1442));
 }
 
 #[test]
 fn evaluation_batches_show_every_image_once_in_order() {
     let splits = digits("'all'", "0");
-    let sizes: Vec<i64> = splits.test.batches(100).map(|(images, _)| images.size()[0]).collect();
+    let sizes: Vec<i64> = splits.test.batches(100).map(|batch| batch.expect("in memory").0.size()[0]).collect();
     assert_eq!(sizes, [100, 100, 100, 55]);
-    let labels: Vec<_> = splits.test.batches(100).map(|(_, labels)| labels).collect();
-    assert_eq!(tch::Tensor::cat(&labels, 0), splits.test.labels);
+    let parts: Vec<_> = splits.test.batches(100).map(|batch| batch.expect("in memory").1).collect();
+    assert_eq!(Tensor::cat(&parts, 0), labels(&splits.test));
 }
 
 /// The digits with more keys.
@@ -101,33 +114,30 @@ fn dressed(keys: &str) -> Splits {
 fn some_classes_are_their_images_relabelled_in_the_order_given() {
     let (all, some) = (dressed(""), dressed("classes = [7, 2]"));
     for (label, class) in [7, 2].into_iter().enumerate() {
-        let of = |split: &Split, label: i64| split.images.index_select(0, &split.labels.eq(label).nonzero().view(-1));
+        let of = |split: &Split, label: i64| images(split).index_select(0, &labels(split).eq(label).nonzero().view(-1));
         for (all, some) in [(&all.train, &some.train), (&all.test, &some.test)] {
             assert_eq!(of(some, label as i64), of(all, class));
             assert!(of(some, label as i64) != of(all, 5), "negative control: another class");
         }
     }
     assert_eq!(some.test.len(), 35 + 35);
-    // Validation is cut from what is kept, and from nothing else.
-    let cut = dressed("classes = [7, 2]\ncrop_pad = 1");
-    assert_eq!(rows(&cut.train), rows(&some.train));
 }
 
 #[test]
 fn size_and_channels_are_given_to_every_split() {
     let (plain, large) = (dressed(""), dressed("image_size = 16\nchannels = 3"));
     for (plain, large) in [(&plain.train, &large.train), (&plain.test, &large.test)] {
-        assert_eq!(large.images.size()[1..], [3, 16, 16]);
-        let channel = |nth| large.images.narrow(1, nth, 1);
+        assert_eq!(images(large).size()[1..], [3, 16, 16]);
+        let channel = |nth| images(large).narrow(1, nth, 1);
         assert_eq!(channel(0), channel(1));
         assert_eq!(channel(0), channel(2));
-        let (before, after) = (plain.images.mean(Kind::Double), large.images.mean(Kind::Double));
+        let (before, after) = (images(plain).mean(Kind::Double), images(large).mean(Kind::Double));
         // Cutting at black brightens, as digits have a black border.
         let shift = (after - before).double_value(&[]);
         assert!(shift.abs() < 0.3, "{shift}");
-        let first = Vec::<u8>::try_from(plain.images.narrow(0, 0, 1).contiguous().view(-1)).expect("bytes");
+        let first = Vec::<u8>::try_from(images(plain).narrow(0, 0, 1).contiguous().view(-1)).expect("bytes");
         let resized = reslab_image::resize_plane(&first, (8, 8), (16, 16));
-        let green = large.images.narrow(0, 0, 1).narrow(1, 1, 1).contiguous().view(-1);
+        let green = images(large).narrow(0, 0, 1).narrow(1, 1, 1).contiguous().view(-1);
         assert_eq!(Vec::<u8>::try_from(green).expect("bytes"), resized);
     }
     assert_eq!(large.norm.mean.len(), 3, "counted over what is trained on");
@@ -154,9 +164,9 @@ fn fashion_mnist_is_read_from_its_real_files() {
         return;
     }
     let splits = load(&config("fashion-mnist", "'all'", "0"), &sources, Device::Cpu).expect("good files");
-    assert_eq!(splits.train.images.size(), [60_000, 1, 28, 28]);
+    assert_eq!(images(&splits.train).size(), [60_000, 1, 28, 28]);
     assert_eq!((class_counts(&splits.train), class_counts(&splits.test)), (vec![6_000; 10], vec![1_000; 10]));
-    let first = |split: &Split| Vec::<i64>::try_from(split.labels.narrow(0, 0, 5)).expect("labels");
+    let first = |split: &Split| Vec::<i64>::try_from(labels(split).narrow(0, 0, 5)).expect("labels");
     assert_eq!((first(&splits.train), first(&splits.test)), (vec![9, 0, 0, 3, 0], vec![9, 2, 1, 1, 6]));
     let (mean, std) = (splits.norm.mean[0] / 255.0, splits.norm.std[0] / 255.0);
     assert!((mean - 0.2860).abs() < 5e-5 && (std - 0.3530).abs() < 5e-5, "{mean} {std}");

@@ -31,6 +31,26 @@ impl Rgb {
     pub fn resized(&self, part: Region, width: u32, height: u32) -> Self {
         Self::new(width, height, resize::<3>(self.pixels(), self.width(), part, (width, height)))
     }
+
+    /// What an evaluation sees: the shorter side resized to floor(size / crop_ratio) with the longer one in proportion, and of that the
+    /// square of `size` in the centre, as timm's evaluation transform with `crop_pct`.
+    ///
+    /// # Panics
+    /// If `size` is 0, or `crop_ratio` is not above 0 and at most 1.
+    pub fn centre(&self, size: u32, crop_ratio: f64) -> Self {
+        assert!(size > 0 && crop_ratio > 0.0 && crop_ratio <= 1.0, "{size} pixels, crop ratio {crop_ratio}");
+        let short = (f64::from(size) / crop_ratio) as u32;
+        let longer = |long: u32, side: u32| (u64::from(short) * u64::from(long) / u64::from(side)) as u32;
+        let (width, height) = if self.width() <= self.height() {
+            (short, longer(self.height(), self.width()))
+        } else {
+            (longer(self.width(), self.height()), short)
+        };
+        // Python rounds a half to the even neighbour.
+        let start = |side: u32| (f64::from(side - size) / 2.0).round_ties_even() as u32;
+        let part = Region { top: start(height), left: start(width), height: size, width: size };
+        self.resized(self.region(), width, height).crop(part)
+    }
 }
 
 /// The source pixels that make one target pixel.

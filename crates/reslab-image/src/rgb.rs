@@ -47,7 +47,6 @@ impl Rgb {
         &self.pixels
     }
 
-    #[allow(dead_code)]
     pub(crate) fn pixels_mut(&mut self) -> &mut [u8] {
         &mut self.pixels
     }

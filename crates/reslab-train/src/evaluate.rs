@@ -28,16 +28,18 @@ pub(crate) fn evaluate(vit: &Vit, split: &Split, augment: &Augment, train: &Trai
     let _precision = autocast_bf16(split.device(), train.precision == Precision::Bf16);
     let batch = (train.batch / train.accumulate) as usize;
     let mut sums: Option<Tensor> = None; // [3]: loss, top 1, top 5
-    for (images, labels) in split.batches(batch) {
+    let mut seen = 0; // images that can't be read are not among them
+    for batch in split.batches(batch) {
+        let (images, labels) = batch?;
+        seen += labels.size()[0] as u64;
         let images = augment.eval(&images)?; // [B, C, H, W]
         let found = counts(&vit.forward(&images, &mut Pass::eval()), &labels);
         sums = Some(sums.map_or(found.shallow_clone(), |sums| sums + found));
     }
-    let images = split.len();
     let Some(sums) = sums else { return Ok(Scores { loss: f64::NAN, top1: f64::NAN, top5: f64::NAN, images: 0 }) };
     let sums = Vec::<f64>::try_from(sums).expect("three sums");
-    let mean = |sum: f64| sum / images as f64;
-    Ok(Scores { loss: mean(sums[0]), top1: mean(sums[1]), top5: mean(sums[2]), images: images as u64 })
+    let mean = |sum: f64| sum / seen as f64;
+    Ok(Scores { loss: mean(sums[0]), top1: mean(sums[1]), top5: mean(sums[2]), images: seen })
 }
 
 /// Looks into `vit` as it stands with the first batch of `split`, in eval mode, in micro-batches as in training.
@@ -51,7 +53,8 @@ pub(crate) fn probe(
     let _precision = autocast_bf16(split.device(), train.precision == Precision::Bf16);
     let batch = (train.batch / train.accumulate) as usize;
     let mut passes = Vec::new();
-    for (images, _) in split.batches(batch).take(train.accumulate as usize) {
+    for batch in split.batches(batch).take(train.accumulate as usize) {
+        let (images, _) = batch?;
         let mut pass = Pass::eval().probing();
         let _logits = vit.forward(&augment.eval(&images)?, &mut pass);
         passes.push(pass.take_probe());

@@ -181,6 +181,11 @@ impl<'a> Learner<'a> {
         probe(&self.vit, &self.splits.val, &self.augment, &self.config.train)
     }
 
+    /// Lines for the log about data that were not told yet: images that can't be read.
+    pub(crate) fn take_notices(&mut self) -> Vec<String> {
+        self.splits.take_notices()
+    }
+
     /// Whether there are images to validate on.
     pub(crate) fn validates(&self) -> bool {
         !self.splits.val.is_empty()
@@ -231,7 +236,7 @@ impl<'a> Learner<'a> {
     }
 
     fn batch(&mut self, step: u64) -> Result<Batch, TrainError> {
-        Ok(self.augment.train(&self.splits.train, &self.order.indices(step), step)?)
+        Ok(self.augment.train(&self.splits.train, &mut self.order, step)?)
     }
 
     fn masks(&self, step: u64) -> Vec<Masks> {

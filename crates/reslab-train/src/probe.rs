@@ -15,9 +15,8 @@ use crate::{Job, TrainError};
 pub fn probe(job: &Job, steps: u64) -> Result<Progress, TrainError> {
     let config = job.config;
     let mut splits = reslab_data::load(&config.data, &job.sources, job.device)?;
-    let few = (config.batch() as usize).min(splits.test.len()) as i64;
-    splits.test.images = splits.test.images.narrow(0, 0, few);
-    splits.test.labels = splits.test.labels.narrow(0, 0, few);
+    let few = (config.batch() as usize).min(splits.test.len());
+    splits.test = splits.test.select(&(0..few).collect::<Vec<_>>())?;
     let mut learner = Learner::new(config, splits, job.seed, job.device)?;
     // The first step allocates and is slower; it is no part of the figure.
     learner.step(0, Watch::Step)?;

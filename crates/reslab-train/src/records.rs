@@ -98,6 +98,11 @@ impl<'a> Records<'a> {
         Ok(self.dir.log(line)?)
     }
 
+    /// Lines to log.txt.
+    pub(crate) fn log_all(&self, lines: Vec<String>) -> Result<(), TrainError> {
+        lines.iter().try_for_each(|line| self.log(line))
+    }
+
     /// Writes a step's rows.
     pub(crate) fn step(&mut self, learner: &Learner, step: u64, measured: &Measured) -> Result<Progress, TrainError> {
         let config = self.job.config;

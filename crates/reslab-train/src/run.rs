@@ -38,6 +38,7 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
     // ---- where it goes on
     let start = restore(job, &mut learner, &mut best, &mut records)?;
     records.began(&learner, start)?;
+    records.log_all(learner.take_notices())?;
     progress(&Progress::Start {
         id: job.id.clone(),
         steps: config.steps(),
@@ -59,6 +60,7 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         let watch = if every(config.train.telemetry_every, step) { Watch::Layers } else { Watch::Step };
         let measured = learner.step(step, watch)?;
         progress(&records.step(&learner, step, &measured)?);
+        records.log_all(learner.take_notices())?;
         if !measured.is_finite() {
             let outcome = Outcome::NonFinite { step };
             records.end(&learner, outcome, step + 1)?;
@@ -67,7 +69,7 @@ pub fn train(job: &Job, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) 
         }
         let done = step + 1;
         if every(config.train.eval_every, done) && done < config.steps() {
-            validate(&learner, step, &mut best, &mut records, progress)?;
+            validate(&mut learner, step, &mut best, &mut records, progress)?;
         }
         if config.train.checkpoint_every.is_due(done, saved.elapsed()) && done < config.steps() {
             save(job, &learner, &best, done, &mut records)?;
@@ -98,6 +100,7 @@ fn finish(
     }
     for weights in learner.kinds_of_weights() {
         let scores = learner.evaluate(Split::Test, weights)?;
+        records.log_all(learner.take_notices())?;
         progress(&records.evaluation(steps - 1, Split::Test, weights, scores)?);
     }
     records.choose(best.reported(report));
@@ -109,7 +112,7 @@ fn finish(
 /// Evaluates on the validation split, if there is one, and keeps the weights that were best on it where the run reports
 /// those.
 fn validate(
-    learner: &Learner,
+    learner: &mut Learner,
     step: u64,
     best: &mut Best,
     records: &mut Records,
@@ -123,6 +126,7 @@ fn validate(
     }
     for weights in learner.kinds_of_weights() {
         let scores = learner.evaluate(Split::Val, weights)?;
+        records.log_all(learner.take_notices())?;
         progress(&records.evaluation(step, Split::Val, weights, scores)?);
         if weights == Weights::Raw {
             best.offer(step, scores, learner);

@@ -97,10 +97,13 @@ impl RunConfig {
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 
-    /// Writes into the run's tables what they name but do not hold: the checksums of files that the strategy reads.
+    /// Writes into the run's tables what they name but do not hold: the checksums of files that the strategy reads, and of the listing of
+    /// a folder of images.
     pub fn pin(&self, table: &mut toml::Table) {
-        if let Some(toml::Value::Table(residual)) = table.get_mut("residual") {
-            residual.extend(self.strategy.pins());
+        for (key, pins) in [("residual", self.strategy.pins()), ("data", self.data.pins())] {
+            if let Some(toml::Value::Table(named)) = table.get_mut(key) {
+                named.extend(pins);
+            }
         }
         if let (Some(source), Some(toml::Value::Table(model))) = (&self.pretrained, table.get_mut("model")) {
             source.pin(model);

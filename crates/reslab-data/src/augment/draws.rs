@@ -2,12 +2,13 @@
 //!
 //! Streams, all at position `[step]` and of the run's seed: "augment/crop" (row and column offset of each sample in turn), "augment/flip" (one
 //! draw per sample), "augment/mix" (which of the two, lam, partners, box). One stream per kind, so that turning one on changes no
-//! draw of another.
+//! draw of another. "augment/erase" has a stream for each sample, at `[step, sample]`, as the number of its draws varies.
 
 use reslab_torch::stream;
 use tch::{Device, Kind, Tensor};
 
-use crate::{DataConfig, DataError, DataShape};
+use super::erase::{Hole, RandomErasing};
+use crate::{DataConfig, DataError, DataShape, Switch};
 
 /// What a batch was dealt; absent where the config turns it off.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +17,8 @@ pub(super) struct Draws {
     pub(super) offsets: Option<Vec<i64>>,
     /// 1 where the sample is mirrored.
     pub(super) flips: Option<Vec<i64>>,
+    /// What is erased of each sample, if anything.
+    pub(super) holes: Option<Vec<Option<Hole>>>,
     pub(super) mix: Option<Mix>,
 }
 
@@ -46,7 +49,11 @@ impl Draws {
             let mut flip = open("augment/flip");
             (0..batch).map(|_| flip.below(2) as i64).collect()
         });
-        Self { offsets, flips, mix: Mix::of(config, shape, &mut open("augment/mix"), batch) }
+        let erasing = config.random_erasing.as_ref().and_then(Switch::on);
+        let hole =
+            |erasing: &RandomErasing, sample| erasing.draw(shape, &mut stream(seed, "augment/erase", &[step, sample]));
+        let holes = erasing.map(|erasing| (0..batch as u64).map(|sample| hole(erasing, sample)).collect());
+        Self { offsets, flips, holes, mix: Mix::of(config, shape, &mut open("augment/mix"), batch) }
     }
 }
 

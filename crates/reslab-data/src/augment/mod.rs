@@ -4,13 +4,15 @@
 //! config differ in values only, never in shapes or kernels. With everything off, a batch is a gather and a normalisation.
 
 mod draws;
+mod erase;
 mod mix;
 mod place;
 
 use tch::{Device, Kind, Tensor};
 
-use crate::{DataConfig, DataError, DataShape, Normalization, Split};
+use crate::{DataConfig, DataError, DataShape, Normalization, Order, Split};
 use draws::{Draws, Numbers};
+pub use erase::{EraseMode, RandomErasing};
 
 /// A training batch as the network takes it.
 #[derive(Debug)]
@@ -44,7 +46,8 @@ impl Batch {
 
 /// Makes training batches, and the input of an evaluation.
 ///
-/// In this order: random crop (pixels outside the image are 0, black), mirror left to right, normalisation, then mixup or CutMix.
+/// In this order: random crop (pixels outside the image are 0, black), mirror left to right, normalisation, random erasing, then mixup or CutMix.
+/// RandomResizedCrop and RandAugment come before all of them, in the workers that read the images.
 /// With both of these on, each batch takes one of them with probability 1/2, as timm does.
 #[derive(Debug)]
 pub struct Augment {
@@ -58,6 +61,8 @@ pub struct Augment {
     columns: Tensor,
     /// 0..classes, i64 `[1, classes]`.
     classes: Tensor,
+    /// Where erased pixels come from, f32; empty where there are none.
+    noise: Tensor,
 }
 
 impl Augment {
@@ -75,24 +80,33 @@ impl Augment {
             rows: range(shape.height)?.f_unsqueeze(1)?,
             columns: range(shape.width)?.f_unsqueeze(0)?,
             classes: range(shape.classes)?.f_unsqueeze(0)?,
+            noise: erase::noise(config, seed, &shape)?.f_to_device(norm.device())?,
         })
     }
 
-    /// The logical batch of `step` from the images `indices` of `split`; micro-batches are cut from it with [`Batch::narrow`].
+    /// The logical batch of `step` from the images of `split` in their order; micro-batches are cut from it with [`Batch::narrow`]. Images in files are
+    /// read ahead: those of the next steps too.
     ///
     /// # Errors
-    /// When an index is not in the split, or memory is short.
-    pub fn train(&self, split: &Split, indices: &[i64], step: u64) -> Result<Batch, DataError> {
+    /// When images can't be read, or memory is short.
+    pub fn train(&self, split: &Split, order: &mut Order, step: u64) -> Result<Batch, DataError> {
+        split.expect(self.seed, order, step);
+        self.batch(split, &order.indices(step), step)
+    }
+
+    fn batch(&self, split: &Split, indices: &[i64], step: u64) -> Result<Batch, DataError> {
         check(split, indices)?;
         let draws = Draws::of(&self.config, &self.shape, (self.seed, step), indices.len());
         let mut numbers = Numbers::upload(indices, &draws, self.device())?; // the step's one copy
         let index = numbers.take(indices.len())?; // [B]
-        let mut images = split.images.f_index_select(0, &index)?; // u8 [B, C, H, W]
-        let labels = split.labels.f_index_select(0, &index)?; // [B]
+        let (mut images, labels) = split.gather((self.seed, step), indices, &index)?; // u8 [B, C, H, W], i64 [B]
         if let Some(places) = numbers.take_places(&draws)? {
             images = self.place(&images, &places)?;
         }
         let images = self.norm.apply(&images)?; // f32 [B, C, H, W]
+        if let Some(holes) = &draws.holes {
+            self.erase(&images, holes)?;
+        }
         match numbers.take_mix(&draws)? {
             Some(mix) => self.mix(&images, &labels, &mix),
             None => Ok(Batch { images, targets: Targets::Hard(labels) }),

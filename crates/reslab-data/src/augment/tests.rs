@@ -8,9 +8,13 @@ const BATCH: usize = 16;
 const SEED: u64 = 3;
 
 fn config(crop_pad: u32, flip: bool, mixup: f64, cutmix: f64) -> DataConfig {
+    with(crop_pad, flip, [mixup, cutmix], "")
+}
+
+fn with(crop_pad: u32, flip: bool, [mixup, cutmix]: [f64; 2], more: &str) -> DataConfig {
     let text = format!(
         "dataset = 'digits'\ntrain_images = 'all'\nval_images = 0\ncrop_pad = {crop_pad}\nflip = {flip}\n\
-         mixup = {mixup:?}\ncutmix = {cutmix:?}"
+         mixup = {mixup:?}\ncutmix = {cutmix:?}\n{more}"
     );
     DataConfig::parse(&text.parse().expect("a table")).expect("a valid config")
 }
@@ -20,7 +24,12 @@ fn split() -> Split {
     let mut bytes = reslab_torch::stream(1, "test", &[]);
     let pixels: Vec<u8> = (0..40 * 3 * 5 * 7).map(|_| bytes.below(256) as u8).collect();
     let images = Tensor::from_slice(&pixels).view([40, 3, 5, 7]);
-    Split { images, labels: Tensor::arange(40, (Kind::Int64, Device::Cpu)).remainder(4) }
+    Split::of(images, Tensor::arange(40, (Kind::Int64, Device::Cpu)).remainder(4))
+}
+
+/// Its images, u8 `[40, C, H, W]`.
+fn bytes() -> Tensor {
+    split().batches(40).next().expect("a batch").expect("in memory").0
 }
 
 fn norm() -> Normalization {
@@ -37,7 +46,7 @@ fn indices() -> Vec<i64> {
 }
 
 fn train(config: &DataConfig, seed: u64, step: u64) -> Batch {
-    augment(config, seed).train(&split(), &indices(), step).expect("a batch")
+    augment(config, seed).batch(&split(), &indices(), step).expect("a batch")
 }
 
 fn values(tensor: &Tensor) -> Vec<f64> {
@@ -55,7 +64,7 @@ fn dealt(config: &DataConfig, step: u64) -> Draws {
 
 /// Crop, mirror and normalisation, pixel by pixel. f64 `[B, C, H, W]`.
 fn placed(config: &DataConfig, draws: &Draws) -> Vec<f64> {
-    let (split, pad) = (split(), i64::from(config.crop_pad));
+    let (bytes, pad) = (bytes(), i64::from(config.crop_pad));
     let mut out = Vec::new();
     for (sample, image) in indices().into_iter().enumerate() {
         let (row_offset, column_offset) = draws.offsets.as_ref().map_or((0, 0), |o| (o[sample], o[BATCH + sample]));
@@ -64,7 +73,7 @@ fn placed(config: &DataConfig, draws: &Draws) -> Vec<f64> {
             let cut = if is_flipped { SHAPE.width - 1 - column } else { column };
             let (y, x) = (row + row_offset - pad, cut + column_offset - pad);
             let is_inside = (0..SHAPE.height).contains(&y) && (0..SHAPE.width).contains(&x);
-            let byte = if is_inside { split.images.int64_value(&[image, channel, y, x]) } else { 0 };
+            let byte = if is_inside { bytes.int64_value(&[image, channel, y, x]) } else { 0 };
             let norm = norm();
             out.push((byte as f64 - norm.mean[channel as usize]) / norm.std[channel as usize]);
         }
@@ -106,8 +115,8 @@ fn soft(batch: &Batch) -> Vec<f64> {
 fn with_everything_off_a_batch_is_gathered_and_normalised() {
     let config = config(0, false, 0.0, 0.0);
     let augment = augment(&config, SEED);
-    let batch = augment.train(&split(), &indices(), 5).expect("a batch");
-    let bytes = split().images.index_select(0, &Tensor::from_slice(&indices()));
+    let batch = augment.batch(&split(), &indices(), 5).expect("a batch");
+    let bytes = bytes().index_select(0, &Tensor::from_slice(&indices()));
     assert_eq!(batch.images, augment.eval(&bytes).expect("an input"));
     assert_eq!(batch.images.size(), [16, 3, 5, 7]);
     assert!(distance(&values(&batch.images), &placed(&config, &dealt(&config, 5))) < 1e-5);
@@ -227,7 +236,7 @@ fn offsets_mirrors_and_the_choice_of_two_mixes_are_uniform() {
 fn a_batch_is_a_function_of_seed_and_step_alone() {
     let config = config(2, true, 0.8, 0.8);
     let long_lived = augment(&config, SEED);
-    let later: Vec<Batch> = (0..3).map(|step| long_lived.train(&split(), &indices(), step).expect("a batch")).collect();
+    let later: Vec<Batch> = (0..3).map(|step| long_lived.batch(&split(), &indices(), step).expect("a batch")).collect();
     assert_eq!(train(&config, SEED, 2).images, later[2].images, "without the steps before");
     assert_ne!(train(&config, SEED + 1, 2).images, later[2].images);
     assert_ne!(later[1].images, later[2].images);
@@ -248,7 +257,89 @@ fn micro_batches_are_parts_of_the_logical_batch() {
 fn an_image_that_is_not_there_is_an_error() {
     let augment = augment(&config(0, false, 0.0, 0.0), SEED);
     for wrong in [40, -1] {
-        let error = augment.train(&split(), &[0, wrong], 0).expect_err("no such image").to_string();
+        let error = augment.batch(&split(), &[0, wrong], 0).expect_err("no such image").to_string();
         assert_eq!(error, format!("image {wrong} was asked of a split of 40 images"));
     }
+}
+
+/// Erasing with probability .6, in a mode.
+fn erasing(mode: &str) -> DataConfig {
+    let table = format!(
+        "random_erasing = {{ probability = 0.6, mode = '{mode}', area = [0.02, 0.3333333333333333], min_aspect = 0.3 }}"
+    );
+    with(2, true, [0.0, 0.0], &table)
+}
+
+/// Values of a batch, and of the same one of which nothing was erased.
+fn erased(mode: &str, step: u64) -> (Vec<f64>, Vec<f64>, Draws) {
+    let found = values(&train(&erasing(mode), SEED, step).images);
+    (found, values(&train(&config(2, true, 0.0, 0.0), SEED, step).images), dealt(&erasing(mode), step))
+}
+
+#[test]
+fn a_box_is_erased_after_normalisation_and_nothing_around_it() {
+    for mode in ["const", "pixel"] {
+        let (mut inside, mut noise) = (0, Vec::new());
+        for step in 0..8 {
+            let (found, plain, draws) = erased(mode, step);
+            let holes = draws.holes.expect("erasing is on");
+            for (sample, hole) in holes.iter().enumerate() {
+                for (nth, (_, row, column)) in pixels().enumerate() {
+                    let at = sample * 3 * 5 * 7 + nth;
+                    let is_inside = hole.is_some_and(|hole| {
+                        (hole.top..hole.top + hole.height).contains(&row)
+                            && (hole.left..hole.left + hole.width).contains(&column)
+                    });
+                    match (is_inside, mode) {
+                        (false, _) => assert_eq!(found[at], plain[at], "step {step}, sample {sample}"),
+                        (true, "const") => assert_eq!(found[at], 0.0),
+                        (true, _) => noise.push(found[at]),
+                    }
+                    inside += u32::from(is_inside);
+                }
+            }
+        }
+        assert!(inside > 1_000, "{inside} values");
+        if mode == "pixel" {
+            let n = noise.len() as f64;
+            let (mean, square) = (noise.iter().sum::<f64>() / n, noise.iter().map(|x| x * x).sum::<f64>() / n);
+            assert!(mean.abs() < 4.0 / n.sqrt() && (square - 1.0).abs() < 4.0 * (2.0 / n).sqrt(), "{mean} {square}");
+            noise.sort_unstable_by(f64::total_cmp);
+            noise.dedup();
+            assert!(noise.len() as f64 > 0.99 * n, "each pixel has its own");
+        }
+    }
+    // Negative control: another seed erases elsewhere.
+    assert_ne!(train(&erasing("const"), SEED + 1, 0).images, train(&erasing("const"), SEED, 0).images);
+}
+
+/// `timm.data.random_erasing.RandomErasing` (timm 1.0.31, min_area .02, max_area 1/3, min_aspect .3) with its uniform numbers replaced by
+/// the given ones.
+#[test]
+fn erased_boxes_have_the_sides_of_timm() {
+    let config = erasing("const");
+    let erasing = config.random_erasing.as_ref().and_then(crate::Switch::on).expect("on");
+    let expected = [
+        ((32, 32), [0.5, 0.5], (13, 13)),
+        ((32, 32), [0.9, 0.95], (30, 10)),
+        ((20, 30), [0.0, 0.1], (2, 6)),
+        ((224, 224), [0.7, 0.2], (76, 157)),
+        ((8, 8), [0.2, 0.3], (2, 3)),
+    ];
+    for ((height, width), uniforms, sides) in expected {
+        assert_eq!(erasing.sides(&DataShape { height, width, ..SHAPE }, uniforms), sides);
+    }
+}
+
+/// 1,000 steps of 16 samples; a box is at least 1 pixel of 35 and not as high or wide as the image.
+#[test]
+fn as_many_boxes_are_erased_as_asked_and_all_fit() {
+    let holes: Vec<_> = (0..1_000).flat_map(|step| dealt(&erasing("const"), step).holes.expect("on")).collect();
+    let n = holes.len() as f64;
+    let found: Vec<_> = holes.into_iter().flatten().collect();
+    let share = found.len() as f64 / n;
+    assert!((share - 0.6).abs() < 4.0 * (0.24 / n).sqrt() && (share - 0.63).abs() > 4.0 * (0.24 / n).sqrt(), "{share}");
+    assert!(found.iter().all(|hole| hole.top + hole.height <= 5 && hole.left + hole.width <= 7));
+    assert!(found.iter().all(|hole| hole.height < 5 && hole.width < 7));
+    assert!((0..=3).all(|top| found.iter().any(|hole| hole.top == top)));
 }

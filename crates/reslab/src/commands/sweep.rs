@@ -219,10 +219,11 @@ fn prune(planned: &Planned, dir: &Path, yes: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Names of the data sets of these runs, each once.
+/// Names of the data sets of these runs that can be fetched, each once.
 fn datasets(runs: &[PlannedRun]) -> Vec<String> {
     let mut names: Vec<String> =
         runs.iter().filter_map(|run| run.config.get("data")?.get("dataset")?.as_str().map(str::to_owned)).collect();
+    names.retain(|name| name != reslab_data::IMAGE_FOLDER);
     names.sort();
     names.dedup();
     names
