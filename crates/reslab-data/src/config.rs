@@ -72,7 +72,7 @@ pub struct DataConfig {
     /// Digest of the folder's listing, which the plan writes: another listing is refused.
     #[schemars(skip)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listing: Option<String>,
+    pub root_sha256: Option<String>,
     /// The listing, made once when the table is parsed.
     #[serde(skip)]
     pub(crate) folder: Option<Arc<Folder>>,
@@ -129,7 +129,7 @@ impl DataConfig {
     /// What the plan adds to the table, so that it is of these data for ever: the digest of a folder's listing. Parsed again with it, another
     /// listing is refused.
     pub fn pins(&self) -> toml::Table {
-        let digest = self.folder.iter().map(|folder| ("listing".to_owned(), folder.digest().into()));
+        let digest = self.folder.iter().map(|folder| ("root_sha256".to_owned(), folder.digest().into()));
         toml::Table::from_iter(digest)
     }
 

@@ -95,7 +95,7 @@ pub(crate) fn check_absent(config: &DataConfig) -> Result<(), ConfigError> {
         ("rand_augment", config.rand_augment.is_some()),
         ("workers", config.workers.is_some()),
         ("broken", config.broken.is_some()),
-        ("listing", config.listing.is_some()),
+        ("root_sha256", config.root_sha256.is_some()),
     ];
     match keys.into_iter().find(|(_, is_there)| *is_there) {
         Some((key, _)) => Err(ConfigError::new(format!("data.{key}"), "only dataset = \"imagefolder\" has this key")),
@@ -109,8 +109,8 @@ pub(crate) fn open(config: &DataConfig) -> Result<Folder, ConfigError> {
     let root = config.root.as_ref().ok_or_else(missing)?;
     let folder = Folder::list(Path::new(root)).map_err(|error| ConfigError::new("data.root", error.to_string()))?;
     let digest = folder.digest();
-    let planned = config.listing.as_ref().unwrap_or(&digest);
-    require(*planned == digest, "data.listing", || {
+    let planned = config.root_sha256.as_ref().unwrap_or(&digest);
+    require(*planned == digest, "data.root_sha256", || {
         format!(
             "names and sizes of the images in {root} had the digest {planned} when the run was planned, and now have {digest}; plan it \
              again"

@@ -129,8 +129,8 @@ fn a_run_is_of_the_listing_that_was_planned_and_can_be_timed() {
     let config = RunConfig::from_table(&table, &Registry::builtin()).unwrap();
     assert_eq!(config.facts().unwrap().train_images, 20 * 16);
     assert!(matches!(probe(&job(&config, &table, dir.path()), 2).unwrap(), Progress::Probe { .. }));
-    assert_eq!(table["data"]["listing"].as_str().map(str::len), Some(64));
+    assert_eq!(table["data"]["root_sha256"].as_str().map(str::len), Some(64));
     fs::remove_file(images.path().join("train/dark/00.png")).unwrap();
     let errors = RunConfig::from_table(&table, &Registry::builtin()).unwrap_err();
-    assert_eq!(errors[0].key, "data.listing");
+    assert_eq!(errors[0].key, "data.root_sha256");
 }

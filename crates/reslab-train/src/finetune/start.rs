@@ -101,7 +101,8 @@ impl Look<'_> {
         let knn = match knn {
             None => None,
             Some(knn) => {
-                let neighbours = self.features(&spread(&splits.train, knn.images as i64))?;
+                let places = spread(splits.train.len(), knn.images as usize);
+                let neighbours = self.features(&splits.train.select(&places)?)?;
                 Some(accuracy(&neighbours, &asked, splits.shape.classes, knn))
             }
         };
@@ -113,7 +114,8 @@ impl Look<'_> {
         let train = &self.config.train;
         let _precision = autocast_bf16(split.device(), train.precision == Precision::Bf16);
         let (mut features, mut labels) = (Vec::new(), Vec::new());
-        for (images, classes) in split.batches((train.batch / train.accumulate) as usize) {
+        for batch in split.batches((train.batch / train.accumulate) as usize) {
+            let (images, classes) = batch?;
             let seen = self.vit.features(&self.augment.eval(&images)?, &mut Pass::eval());
             features.push(seen.to_kind(Kind::Float));
             labels.push(classes);
@@ -122,10 +124,7 @@ impl Look<'_> {
     }
 }
 
-/// `count` images, spread evenly over a split.
-fn spread(split: &Split, count: i64) -> Split {
-    let len = split.len() as i64;
-    let index: Vec<i64> = (0..count).map(|i| i * len / count).collect();
-    let index = Tensor::from_slice(&index).to_device(split.device());
-    Split { images: split.images.index_select(0, &index), labels: split.labels.index_select(0, &index) }
+/// `count` of `len` places, spread evenly.
+fn spread(len: usize, count: usize) -> Vec<usize> {
+    (0..count).map(|i| i * len / count).collect()
 }

@@ -46,7 +46,7 @@ pub(crate) fn look(asked: &Look, registry: &Registry, sources: &Sources) -> Resu
     let augment = Augment::new(&data, 0, splits.shape, &splits.norm)?;
     let _no_grad = no_grad_guard();
     let mut pass = Pass::eval().observe(true);
-    let (images, _) = splits.val.batches(asked.images as usize).next().context("the data set has no image to look at")?;
+    let (images, _) = splits.val.batches(asked.images as usize).next().context("the data set has no image to look at")??;
     let _features = vit.features(&augment.eval(&images)?, &mut pass);
     let telemetry = pass.take_telemetry();
     let values = Vec::<f32>::try_from(telemetry.stack().to_kind(Kind::Float).view([-1]))
