@@ -78,13 +78,24 @@ impl Display for Loaded {
             let [from, to] = [from, to].map(|[rows, columns]| format!("{rows} x {columns}"));
             write!(f, "; positions resized from {from} to {to} as {} does", by.name())?;
         }
-        for (names, what) in [(&self.left_out, "left out of the file"), (&self.loose, "not in the network"), (&self.drawn, "not in the file, newly drawn")] {
+        for (names, what) in [
+            (&self.left_out, "left out of the file"),
+            (&self.loose, "not in the network"),
+            (&self.drawn, "not in the file, newly drawn"),
+        ] {
             if !names.is_empty() {
                 write!(f, "; {what}: {}", listed(names))?;
             }
         }
-        for (key, reason) in &self.ignored {
-            write!(f, "; {key} ignored: {reason}")?;
+        // One reason is often that of many: a run's checkpoint holds the optimizer's state of every parameter.
+        let mut reasons: Vec<&str> = self.ignored.iter().map(|(_, reason)| *reason).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        for reason in reasons {
+            let keys: Vec<String> =
+                self.ignored.iter().filter(|(_, r)| *r == reason).map(|(key, _)| key.clone()).collect();
+            let what = if keys.len() > 8 { format!("{} keys", keys.len()) } else { keys.join(", ") };
+            write!(f, "; {what} ignored: {reason}")?;
         }
         self.differences.iter().try_for_each(|difference| write!(f, "; {difference}"))
     }

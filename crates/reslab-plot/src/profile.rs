@@ -19,7 +19,12 @@ pub struct Profile {
 ///
 /// # Errors
 /// The plot is too large to be drawn.
-pub fn profile_plot(title: &str, about: &str, subject: &str, profiles: Vec<Profile>) -> Result<Result<Plot, String>, PlotError> {
+pub fn profile_plot(
+    title: &str,
+    about: &str,
+    subject: &str,
+    profiles: Vec<Profile>,
+) -> Result<Result<Plot, String>, PlotError> {
     let last = profiles.iter().flat_map(|p| &p.lines).flatten().map(|point| point.0).fold(1.0, f64::max);
     let arm = |profile: Profile| Lines {
         name: profile.name,
@@ -28,7 +33,12 @@ pub fn profile_plot(title: &str, about: &str, subject: &str, profiles: Vec<Profi
             .into_iter()
             .zip(profile.lines)
             .filter(|(_, points)| !points.is_empty())
-            .map(|(label, points)| Line { label: label.to_owned(), seeds: vec![points], events: Vec::new(), ends: Vec::new() })
+            .map(|(label, points)| Line {
+                label: label.to_owned(),
+                seeds: vec![points],
+                events: Vec::new(),
+                ends: Vec::new(),
+            })
             .collect(),
         detail: String::new(),
     };

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use reslab_config::{ConfigError, nearest, require};
 use reslab_data::{DataConfig, DataShape};
-use reslab_model::{LoadError, InputShape, ModelConfig, ModelError, Vit, flops_per_image};
-use reslab_residual::{DropPathConfig, Norm, Registry, Strategy, check_compatible};
+use reslab_model::{InputShape, LoadError, ModelConfig, ModelError, Vit, flops_per_image};
 use reslab_pretrained::Pretrained;
+use reslab_residual::{DropPathConfig, Norm, Registry, Strategy, check_compatible};
 use reslab_torch::{Parameter, Scope};
 
 use crate::config::{OptimConfig, Precision, ReportWeights, TrainConfig};
@@ -81,8 +81,19 @@ impl RunConfig {
         }
         let shape = data.shape().map_err(|e| vec![e])?;
         let steps = steps(&train, &data).map_err(|e| vec![e])?;
-        let config =
-            Self { data, model, train, optim, strategy, drop_path, finetune, pretrained, shape, steps, micro_batches: None };
+        let config = Self {
+            data,
+            model,
+            train,
+            optim,
+            strategy,
+            drop_path,
+            finetune,
+            pretrained,
+            shape,
+            steps,
+            micro_batches: None,
+        };
         let strategy = config.strategy.as_ref();
         let joined = config.model.placement(strategy);
         let together = [
@@ -182,17 +193,21 @@ impl RunConfig {
     fn check_finetune(&self) -> Result<(), ConfigError> {
         let Some(finetune) = &self.finetune else {
             return require(self.pretrained.is_none(), "finetune", || {
-                "this table is missing: model.pretrained is given, and it says what becomes of the file's weights".to_owned()
+                "this table is missing: model.pretrained is given, and it says what becomes of the file's weights"
+                    .to_owned()
             });
         };
         require(self.pretrained.is_some(), "model.pretrained", || {
-            "is missing: the table [finetune] stands here, which says what becomes of a pretrained file's weights".to_owned()
+            "is missing: the table [finetune] stands here, which says what becomes of a pretrained file's weights"
+                .to_owned()
         })?;
         require(finetune.backbone == Backbone::Train || self.drop_path.rate == 0.0, "drop_path.rate", || {
             format!("must be 0 where finetune.backbone is \"frozen\", but is {}", self.drop_path.rate)
         })?;
         let counts = self.data.counts()?;
-        require(counts.val > 0, "data.val_images", || "must be above 0: before step 0 the features of validation images are compared".to_owned())?;
+        require(counts.val > 0, "data.val_images", || {
+            "must be above 0: before step 0 the features of validation images are compared".to_owned()
+        })?;
         let neighbours = finetune.knn().map_or(0, |knn| knn.images);
         require(neighbours <= counts.train, "finetune.knn.images", || {
             format!("must be at most the {} training images, but is {neighbours}", counts.train)

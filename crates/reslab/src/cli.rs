@@ -1,8 +1,8 @@
 //! The command line: every command's arguments stand in its own file.
 
 use crate::commands::{
-    bench, compare, config_docs, data, doctor, exec_probe, exec_run, export, init, inspect, plan, report, reproduce, run, strategies,
-    sweep, watch,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, export, init, inspect, plan, report, reproduce,
+    run, start, strategies, sweep, watch,
 };
 use clap::{Parser, Subcommand};
 
@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// Per block and branch: gamma, and what the branch really adds to the stream
     #[command(after_help = inspect::HELP)]
     Inspect(inspect::Arguments),
+    /// What each arm makes of its pretrained network before step 0: change of the features, k-NN; trains nothing
+    #[command(after_help = start::HELP)]
+    Start(start::Arguments),
     /// Write a checkpoint as timm or transformers reads it
     #[command(after_help = export::HELP)]
     Export(export::Arguments),

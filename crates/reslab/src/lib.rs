@@ -38,9 +38,8 @@ pub use reslab_residual::Registry;
 use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
-    bench, compare, config_docs, data, doctor, exec_probe, exec_run, export, init, inspect as inspect_file, plan, report, reproduce,
-    run as run_one,
-    strategies, sweep, watch as watch_sweep,
+    bench, compare, config_docs, data, doctor, exec_probe, exec_run, export, init, inspect as inspect_file, plan,
+    report, reproduce, run as run_one, start, strategies, sweep, watch as watch_sweep,
 };
 use std::process::ExitCode;
 
@@ -62,6 +61,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Data(arguments) => data::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Inspect(arguments) => inspect_file::run(arguments, &registry),
+        Command::Start(arguments) => start::run(arguments, &registry),
         Command::Bench(arguments) => bench::run(arguments, &registry),
         Command::Init(arguments) => init::run(arguments),
         Command::ConfigDocs(arguments) => config_docs::run(arguments, &registry),

@@ -17,7 +17,9 @@ fn pretrained(gamma: &str) -> Place {
     let place = Place::new();
     let text = std::fs::read_to_string(place.at("tiny.toml")).expect("readable");
     let text = text.replace("init = 0.0", "init = 0.01").replace("batch            = 32", "batch            = 32");
-    let first = text.replace("\"tiny\"", "\"first\"").replace("train_images = 256", "train_images = 256\nclasses = [0, 1, 2, 3, 4]");
+    let first = text
+        .replace("\"tiny\"", "\"first\"")
+        .replace("train_images = 256", "train_images = 256\nclasses = [0, 1, 2, 3, 4]");
     std::fs::write(place.at("first.toml"), first).expect("writable");
     place.call(&["run", "first.toml", "--arm", "layer_scale", "--seed", "0"]).expect(0);
     let run = place.run_dir("results/first", "layer_scale-s0");
@@ -25,9 +27,16 @@ fn pretrained(gamma: &str) -> Place {
     std::fs::copy(run.join("config.toml"), place.at("config.toml")).expect("its config");
     let model = text.find("[model]").expect("a table");
     let train = text.find("[train]").expect("a table");
-    let tune = text.replace(&text[model..train], "[model]\npretrained = \"first.safetensors\"\npool = \"mean\"\nnorm = \"strategy\"\n\n");
-    let tune = tune.replace("[[arm]]\nname     = \"plain\"\nresidual = { kind = \"plain\" }\n", "").replace("\"plain\"", "\"layer_scale\"");
-    let tune = tune.replace("\"tiny\"", "\"tune\"").replace("train_images = 256", "train_images = 256\nclasses = [5, 6, 7, 8, 9]");
+    let tune = text.replace(
+        &text[model..train],
+        "[model]\npretrained = \"first.safetensors\"\npool = \"mean\"\nnorm = \"strategy\"\n\n",
+    );
+    let tune = tune
+        .replace("[[arm]]\nname     = \"plain\"\nresidual = { kind = \"plain\" }\n", "")
+        .replace("\"plain\"", "\"layer_scale\"");
+    let tune = tune
+        .replace("\"tiny\"", "\"tune\"")
+        .replace("train_images = 256", "train_images = 256\nclasses = [5, 6, 7, 8, 9]");
     std::fs::write(place.at("tune.toml"), tune + &finetune(gamma)).expect("writable");
     place
 }
@@ -83,7 +92,8 @@ fn sizes_come_from_the_file_and_what_contradicts_it_is_refused() {
     let missing = place.call(&["plan", "tune.toml", "--set", "model.pretrained=nowhere.safetensors"]).expect(2);
     assert!(missing.err.contains("model.pretrained") && missing.err.contains("nowhere.safetensors"), "{}", missing.err);
     let text = std::fs::read_to_string(place.at("tune.toml")).expect("readable");
-    std::fs::write(place.at("plain.toml"), text + "\n[[arm]]\nname = \"plain\"\nresidual = { kind = \"plain\" }\n").expect("writable");
+    std::fs::write(place.at("plain.toml"), text + "\n[[arm]]\nname = \"plain\"\nresidual = { kind = \"plain\" }\n")
+        .expect("writable");
     let plain = place.call(&["plan", "plain.toml"]).expect(2);
     for part in ["arm \"plain\"", "blocks.00.mlp.join.gamma", "finetune.gamma = \"fold\""] {
         assert!(plain.err.contains(part), "plain has no place for gamma: {}", plain.err);
@@ -116,7 +126,9 @@ fn a_run_is_the_files_content_and_not_its_path() {
     let place = pretrained("\"keep\"");
     start(&place, &[]);
     std::fs::copy(place.at("first.safetensors"), place.at("other.safetensors")).expect("copied");
-    let text = std::fs::read_to_string(place.at("tune.toml")).expect("readable").replace("first.safetensors", "other.safetensors");
+    let text = std::fs::read_to_string(place.at("tune.toml"))
+        .expect("readable")
+        .replace("first.safetensors", "other.safetensors");
     std::fs::write(place.at("tune.toml"), text).expect("writable");
     let again = place.call(&["run", "tune.toml", "--arm", "layer_scale", "--seed", "0"]).expect(0);
     assert!(again.err.contains("is done; nothing was started"), "{}", again.err);

@@ -142,9 +142,9 @@ impl FinetuneConfig {
             format!("must be above 0 and at most 1, but is {decay}")
         })?;
         match config.gamma {
-            GammaRule::Reset(value) => require(value.is_finite(), "finetune.gamma.reset", || {
-                format!("must be finite, but is {value}")
-            })?,
+            GammaRule::Reset(value) => {
+                require(value.is_finite(), "finetune.gamma.reset", || format!("must be finite, but is {value}"))?
+            }
             GammaRule::FoldReset(value) => require(value.is_normal(), "finetune.gamma.fold_reset", || {
                 format!("must be finite and not 0, as the projection is divided by it, but is {value}")
             })?,

@@ -72,9 +72,17 @@ pub(crate) fn complete(model: &toml::Table) -> Result<Completed, ConfigError> {
     for (key, found) in &keys {
         let given = table.entry(key.clone()).or_insert_with(|| found.clone());
         // How the tokens are pooled and where the norms stand is the user's to choose.
-        require(["pool", "norm", "norm_eps"].contains(&key.as_str()) || same(given, found), &format!("model.{key}"), || {
-            format!("is {given}, but {} ({}) has {found}; leave the key out to take the file's", path.display(), file.layout())
-        })?;
+        require(
+            ["pool", "norm", "norm_eps"].contains(&key.as_str()) || same(given, found),
+            &format!("model.{key}"),
+            || {
+                format!(
+                    "is {given}, but {} ({}) has {found}; leave the key out to take the file's",
+                    path.display(),
+                    file.layout()
+                )
+            },
+        )?;
     }
     Ok(Completed { table, source: Some(Source { path, sha256, keys }) })
 }

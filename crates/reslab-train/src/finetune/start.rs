@@ -7,12 +7,12 @@ use reslab_data::{Augment, Split, Splits};
 use reslab_model::Vit;
 use reslab_pretrained::Pretrained;
 use reslab_residual::Pass;
-use reslab_torch::tch::{Kind, Tensor, no_grad_guard};
 use reslab_torch::autocast_bf16;
+use reslab_torch::tch::{Kind, Tensor, no_grad_guard};
 
 use super::config::Knn;
-use super::knn::{Featured, accuracy};
 use super::gamma;
+use super::knn::{Featured, accuracy};
 use crate::config::Precision;
 use crate::{RunConfig, TrainError};
 

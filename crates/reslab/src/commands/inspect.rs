@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use reslab_pretrained::{Layout, Pretrained};
 use reslab_plot::{Profile, profile_plot};
+use reslab_pretrained::{Layout, Pretrained};
 use reslab_record::{Branch, write_atomic};
 use reslab_residual::Registry;
 
@@ -75,7 +75,8 @@ pub(crate) fn run(arguments: &Arguments, registry: &Registry) -> Result<Exit> {
 /// `model.safetensors: timm vit, 12 blocks of width 384, patches of 14, 22,056,576 parameters`.
 fn described(file: &Pretrained) -> String {
     let network = file.architecture();
-    let parameters: usize = file.mapped().iter().map(|mapped| mapped.parts.iter().map(|part| part.numel()).sum::<usize>()).sum();
+    let parameters: usize =
+        file.mapped().iter().map(|mapped| mapped.parts.iter().map(|part| part.numel()).sum::<usize>()).sum();
     format!(
         "{}: {}, {} blocks of width {}, patches of {}, {} parameters",
         file.path().display(),
@@ -105,13 +106,20 @@ fn write(folder: &Path, rows: &[Row], file: &Pretrained) -> Result<()> {
     note(format_args!("wrote {}", folder.join("inspect.csv").display()));
     let subject = file.path().file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
     let profiles = [
-        ("gamma, rms over channels", rows.iter().any(|row| row.gamma.is_some()), Row::gamma_rms as fn(&Row) -> Option<f64>),
+        (
+            "gamma, rms over channels",
+            rows.iter().any(|row| row.gamma.is_some()),
+            Row::gamma_rms as fn(&Row) -> Option<f64>,
+        ),
         ("update ratio, mean over tokens", rows.iter().any(|row| row.adds.is_some()), Row::ratio),
     ];
     let profiles = profiles
         .into_iter()
         .filter(|(_, is_known, _)| *is_known)
-        .map(|(name, _, figure)| Profile { name: name.to_owned(), lines: [Branch::Attention, Branch::Mlp].map(|b| points(rows, b, figure)) })
+        .map(|(name, _, figure)| Profile {
+            name: name.to_owned(),
+            lines: [Branch::Attention, Branch::Mlp].map(|b| points(rows, b, figure)),
+        })
         .collect();
     let about = "Learned scale of each branch, and what the branch adds to the residual: |update| / |residual|. Signs are left out.";
     match profile_plot("Gamma and what the branches add", about, &subject, profiles)? {

@@ -14,6 +14,7 @@ pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
+pub(crate) mod start;
 pub(crate) mod strategies;
 pub(crate) mod sweep;
 pub(crate) mod watch;

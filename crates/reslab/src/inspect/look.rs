@@ -38,15 +38,18 @@ pub(crate) fn look(asked: &Look, registry: &Registry, sources: &Sources) -> Resu
     let strategy = asked.strategy(registry)?;
     let data = asked.data(&model)?;
     let shape = data.shape().map_err(Usage::error)?;
-    let input = InputShape { channels: shape.channels, height: shape.height, width: shape.width, classes: shape.classes };
-    let vit = Vit::new(&Scope::new(0, Kind::Float, Device::Cpu), &model, strategy.as_ref(), input).map_err(Usage::error)?;
+    let input =
+        InputShape { channels: shape.channels, height: shape.height, width: shape.width, classes: shape.classes };
+    let vit =
+        Vit::new(&Scope::new(0, Kind::Float, Device::Cpu), &model, strategy.as_ref(), input).map_err(Usage::error)?;
     let options = LoadOptions { replace_head: true, ..LoadOptions::default() };
     vit.load(asked.file, &options).map_err(Usage::error)?;
     let splits = reslab_data::load(&data, sources, Device::Cpu)?;
     let augment = Augment::new(&data, 0, splits.shape, &splits.norm)?;
     let _no_grad = no_grad_guard();
     let mut pass = Pass::eval().observe(true);
-    let (images, _) = splits.val.batches(asked.images as usize).next().context("the data set has no image to look at")??;
+    let (images, _) =
+        splits.val.batches(asked.images as usize).next().context("the data set has no image to look at")??;
     let _features = vit.features(&augment.eval(&images)?, &mut pass);
     let telemetry = pass.take_telemetry();
     let values = Vec::<f32>::try_from(telemetry.stack().to_kind(Kind::Float).view([-1]))
@@ -77,7 +80,8 @@ impl Look<'_> {
         let of_run = self.run.as_ref().and_then(|run| run.get("residual")?.as_table().cloned());
         let table = of_run.unwrap_or_else(|| {
             // Every gamma is overwritten by the file's.
-            let text = if self.file.architecture().gamma { "kind = 'layer_scale'\ninit = 1.0" } else { "kind = 'plain'" };
+            let text =
+                if self.file.architecture().gamma { "kind = 'layer_scale'\ninit = 1.0" } else { "kind = 'plain'" };
             text.parse().expect("a table")
         });
         Ok(registry.parse(&table).map_err(Usage::error)?)

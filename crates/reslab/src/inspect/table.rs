@@ -147,11 +147,30 @@ fn name(row: &Row) -> String {
 pub(crate) fn csv(rows: &[Row]) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([
-        "stage", "block", "branch", "channels", "gamma_mean", "gamma_rms", "gamma_p10", "gamma_p50", "gamma_p90", "gamma_negative",
-        "gamma_participation", "gamma_rank", "ratio", "ratio_p10", "ratio_p90", "cosine", "branch_rms", "update_rms", "residual_rms",
+        "stage",
+        "block",
+        "branch",
+        "channels",
+        "gamma_mean",
+        "gamma_rms",
+        "gamma_p10",
+        "gamma_p50",
+        "gamma_p90",
+        "gamma_negative",
+        "gamma_participation",
+        "gamma_rank",
+        "ratio",
+        "ratio_p10",
+        "ratio_p90",
+        "cosine",
+        "branch_rms",
+        "update_rms",
+        "residual_rms",
         "ratio_rank",
     ])?;
-    let text = |value: Option<f64>| value.map_or(String::new(), |value| if value.is_nan() { "NaN".to_owned() } else { value.to_string() });
+    let text = |value: Option<f64>| {
+        value.map_or(String::new(), |value| if value.is_nan() { "NaN".to_owned() } else { value.to_string() })
+    };
     let whole = |value: Option<usize>| value.map_or(String::new(), |value| value.to_string());
     for row in rows {
         let gamma = |figure: fn(&GammaFigures) -> f64| text(row.gamma.as_ref().map(figure));
@@ -196,9 +215,10 @@ mod tests {
 
     #[test]
     fn ranks_by_gamma_and_by_what_is_added_stand_side_by_side() {
-        let gammas: Vec<(Place, GammaFigures)> = [(0, Branch::Attention, 0.3), (0, Branch::Mlp, 0.2), (1, Branch::Attention, 0.1)]
-            .map(|(block, branch, value)| (place(block, branch), GammaFigures::of(&[value; 4])))
-            .to_vec();
+        let gammas: Vec<(Place, GammaFigures)> =
+            [(0, Branch::Attention, 0.3), (0, Branch::Mlp, 0.2), (1, Branch::Attention, 0.1)]
+                .map(|(block, branch, value)| (place(block, branch), GammaFigures::of(&[value; 4])))
+                .to_vec();
         let rows = rows(&gammas, &[site(0.01), site(0.02), site(0.03)]);
         let ranks: Vec<_> = rows.iter().map(|row| (row.gamma_rank, row.ratio_rank)).collect();
         assert_eq!(ranks, [(Some(1), Some(3)), (Some(2), Some(2)), (Some(3), Some(1))]);
