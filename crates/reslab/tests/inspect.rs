@@ -43,7 +43,6 @@ fn a_run_shows_what_its_branches_add_whatever_its_join_is() {
         let csv = std::fs::read_to_string(place.at(arm).join("inspect.csv")).expect("written");
         assert_eq!(csv.lines().count(), 1 + 4, "{csv}");
         assert!(std::fs::read_to_string(place.at(arm).join("inspect.svg")).expect("written").contains("update ratio"));
-        // As the run itself measured it: the validation images are the same ones, the weights those behind the last row.
         let ratio: f64 = csv
             .lines()
             .nth(1)
