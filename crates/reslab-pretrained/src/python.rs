@@ -2,19 +2,12 @@
 
 use std::path::Path;
 
-use crate::{Architecture, Kind, Layout, Mlp, Pool, Position, QkvBias};
+use crate::{Architecture, Kind, Layout, Mlp, Pool, Position, QkvBias, config_json};
 
 /// A line of Python after which `m` is the network, with its weights. It wants `timm`, `torch` and `safetensors`, or
 /// `transformers`.
 pub fn python_line(path: &Path, layout: Layout, network: &Architecture) -> String {
-    let class = match (layout, network.classes.is_some()) {
-        (Layout::HfDinov2, false) => "Dinov2Model",
-        (Layout::HfDinov2, true) => "Dinov2ForImageClassification",
-        (Layout::HfDinov2WithRegisters, false) => "Dinov2WithRegistersModel",
-        (Layout::HfDinov2WithRegisters, true) => "Dinov2WithRegistersForImageClassification",
-        (Layout::HfDinov3, _) => "DINOv3ViTModel",
-        _ => return timm(path, layout, network),
-    };
+    let Some(class) = config_json::class(layout, network) else { return timm(path, layout, network) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     format!("import transformers; m = transformers.{class}.from_pretrained({:?})", folder.display().to_string())
 }

@@ -36,6 +36,35 @@ struct Sizes {
     channels: usize,
 }
 
+impl Sizes {
+    /// The plainest network of these sizes.
+    fn network(&self) -> Architecture {
+        Architecture {
+            kind: Kind::Vit,
+            depth: self.depth,
+            width: self.width,
+            num_heads: None,
+            patch_size: self.patch_size,
+            channels: self.channels,
+            hidden: self.hidden,
+            mlp: Mlp::Gelu,
+            qkv_bias: QkvBias::Yes,
+            patch_bias: true,
+            class_token: true,
+            registers: 0,
+            position: Position::None,
+            positions: 0,
+            grid: None,
+            pre_norm: false,
+            norm_eps: None,
+            norm: NormPlacement::Pre,
+            gamma: false,
+            pool: Pool::Class,
+            classes: None,
+        }
+    }
+}
+
 /// Names under which a family has what all have.
 struct Names {
     patch: &'static str,
@@ -61,67 +90,61 @@ impl Names {
     }
 }
 
+/// Keys of gamma in all families.
+const GAMMAS: [&str; 6] =
+    ["gamma_1", "ls1.gamma", "layer_scale1.lambda1", "gamma_2", "ls2.gamma", "layer_scale2.lambda1"];
+
 /// Reads a file of another program.
 pub(crate) fn foreign(layout: Layout, keys: &Keys, hints: &Hints) -> Result<(Architecture, Spelling), Problem> {
     let family = layout.family();
     let blocks = family.blocks();
-    let mlp = MlpKey::found(keys, blocks);
-    let sizes = sizes(family, keys, mlp)?;
-    let (qkv_bias, bias) = biases(family, keys);
-    let mean = family == Family::Blocks && keys.has("fc_norm.weight");
-    let registers = match family {
-        Family::Blocks => ["reg_token", "register_tokens", "storage_tokens"].into_iter().find(|key| keys.has(key)),
-        _ => Some("embeddings.register_tokens").filter(|key| keys.has(key)),
-    };
-    let mut spelling = Spelling {
-        gamma: if keys.first(blocks, "gamma_1").is_some() { GammaKey::Flat } else { GammaKey::Ls },
-        mlp,
-        bias,
-        registers: registers.unwrap_or("reg_token"),
-        norm: if mean { "fc_norm" } else { "norm" },
-        register_positions: false,
-    };
-    let gamma = ["gamma_1", "ls1.gamma", "layer_scale1.lambda1", "gamma_2", "ls2.gamma", "layer_scale2.lambda1"];
+    let (mut spelling, qkv_bias) = spelling(family, keys);
+    let sizes = sizes(family, keys, spelling.mlp)?;
     let names = Names::of(family);
     let mut network = Architecture {
         kind: match keys.depth("blocks_token_only") {
             0 => Kind::Vit,
             class_depth => Kind::Cait { class_depth },
         },
-        depth: sizes.depth,
-        width: sizes.width,
-        num_heads: None,
-        patch_size: sizes.patch_size,
-        channels: sizes.channels,
-        hidden: sizes.hidden,
-        mlp: if mlp.is_gated() { Mlp::SwiGlu } else { Mlp::Gelu },
+        mlp: if spelling.mlp.is_gated() { Mlp::SwiGlu } else { Mlp::Gelu },
         qkv_bias,
         patch_bias: keys.has(&format!("{}.bias", names.patch)) || !keys.has("norm_pre.weight"),
         class_token: keys.has(names.class) || family != Family::Blocks,
-        registers: registers.and_then(|key| rows(keys.get(key)?, sizes.width)).unwrap_or(0),
-        position: Position::None,
-        positions: 0,
-        grid: None,
+        registers: keys.get(spelling.registers).and_then(registers).unwrap_or(0),
         pre_norm: keys.has("norm_pre.weight") || keys.has("norm_pre.bias"),
-        norm_eps: None,
-        norm: NormPlacement::Pre,
-        gamma: gamma.iter().any(|name| keys.first(blocks, name).is_some()),
-        pool: Pool::Class,
+        gamma: GAMMAS.iter().any(|name| keys.first(blocks, name).is_some()),
         classes: keys.numel("head.bias").or_else(|| keys.get("head.weight").and_then(|s| s.shape.first().copied())),
+        ..sizes.network()
     };
     place(layout, keys, hints, (&mut network, &mut spelling))?;
-    network.pool = pool(&network, keys, mean)?;
+    network.pool = pool(&network, keys, spelling.norm == "fc_norm")?;
     network.norm_eps = Some(hints.norm_eps.unwrap_or(match layout {
         Layout::TimmDinov3 | Layout::FbDinov3 | Layout::HfDinov3 => 1e-5,
         _ => 1e-6,
     }));
     network.num_heads = heads(keys, hints, &network);
-    if let Some(heads) = network.num_heads
-        && (heads == 0 || network.width % heads != 0)
-    {
-        return Err(Problem::Text(format!("{heads} heads do not divide its width {}", network.width)));
+    match network.num_heads {
+        Some(heads) if heads == 0 || !network.width.is_multiple_of(heads) => {
+            Err(Problem::Text(format!("{heads} heads do not divide its width {}", network.width)))
+        }
+        _ => Ok((network, spelling)),
     }
-    Ok((network, spelling))
+}
+
+fn spelling(family: Family, keys: &Keys) -> (Spelling, QkvBias) {
+    let blocks = family.blocks();
+    let (qkv_bias, bias) = biases(family, keys);
+    let tokens = ["register_tokens", "storage_tokens", "embeddings.register_tokens"];
+    let mean = family == Family::Blocks && keys.has("fc_norm.weight");
+    let spelling = Spelling {
+        gamma: if keys.first(blocks, "gamma_1").is_some() { GammaKey::Flat } else { GammaKey::Ls },
+        mlp: MlpKey::found(keys, blocks),
+        bias,
+        registers: tokens.into_iter().find(|key| keys.has(key)).unwrap_or("reg_token"),
+        norm: if mean { "fc_norm" } else { "norm" },
+        register_positions: false,
+    };
+    (spelling, qkv_bias)
 }
 
 /// Reads a run's own checkpoint.
@@ -151,12 +174,7 @@ pub(crate) fn own(keys: &Keys, hints: &Hints) -> Result<Architecture, Problem> {
         && keys.first("blocks", "attention.out_norm.weight").is_none();
     Ok(Architecture {
         kind: if class_depth > 0 { Kind::Cait { class_depth } } else { Kind::Vit },
-        depth: sizes.depth,
-        width: sizes.width,
         num_heads: hints.num_heads,
-        patch_size: sizes.patch_size,
-        channels: sizes.channels,
-        hidden: sizes.hidden,
         mlp: if keys.first("blocks", "mlp.gate.weight").is_some() { Mlp::SwiGlu } else { Mlp::Gelu },
         qkv_bias: match () {
             () if keys.first("blocks", "attention.qkv.query_bias").is_some() => QkvBias::NoKey,
@@ -175,6 +193,7 @@ pub(crate) fn own(keys: &Keys, hints: &Hints) -> Result<Architecture, Problem> {
         gamma: keys.first("blocks", "attention.join.gamma").is_some(),
         pool: hints.pool.unwrap_or(pool),
         classes: head.and_then(|stored| stored.shape.first().copied()),
+        ..sizes.network()
     })
 }
 
@@ -314,7 +333,7 @@ fn heads(keys: &Keys, hints: &Hints, network: &Architecture) -> Option<usize> {
     let talking = keys.first("blocks", "attn.proj_l.bias").map(Stored::numel);
     // A quarter of a head's width: sine and cosine, for rows and columns.
     let periods = keys.numel("rope_embed.periods").filter(|n| *n > 0).map(|n| network.width / (4 * n));
-    let of_64 = (network.width % 64 == 0).then_some(network.width / 64);
+    let of_64 = network.width.is_multiple_of(64).then_some(network.width / 64);
     hints.num_heads.or(talking).or(periods).or(of_64)
 }
 
@@ -322,6 +341,14 @@ fn heads(keys: &Keys, hints: &Hints, network: &Architecture) -> Option<usize> {
 fn rows(stored: &Stored, width: usize) -> Option<usize> {
     match stored.shape[..] {
         [1, rows, last] if last == width => Some(rows),
+        _ => None,
+    }
+}
+
+/// Registers by a shape that may be wrong otherwise: it is then named with the right one.
+fn registers(stored: &Stored) -> Option<usize> {
+    match stored.shape[..] {
+        [.., rows, _] if rows <= MAX_SIZE => Some(rows),
         _ => None,
     }
 }

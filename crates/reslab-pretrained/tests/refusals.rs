@@ -97,6 +97,10 @@ fn other_shapes_types_and_empty_tensors_are_named() {
     wrong.tensors.insert("encoder.layer.0.norm1.bias".into(), zeros(&[15]));
     says(&wrong, &["tensors of another shape (1): encoder.layer.0.norm1.bias is [15], but should be [16]"]);
 
+    let mut registers = net("fb_dinov3");
+    registers.tensors.insert("storage_tokens".into(), zeros(&[1, 4, 15]));
+    says(&registers, &["tensors of another shape (1): storage_tokens is [1, 4, 15], but should be [1, 4, 16]"]);
+
     let mut whole = net("hf_dinov2");
     let numbers = Tensor { dtype: "I64", shape: vec![16], bytes: vec![0; 128] };
     whole.tensors.insert("layernorm.bias".into(), numbers);
