@@ -64,8 +64,8 @@ impl Rgb {
         let (row, len) = (3 * self.width as usize, 3 * part.width as usize);
         let rows = (part.top as usize..).take(part.height as usize);
         let starts = rows.map(|y| y * row + 3 * part.left as usize);
-        let pixels = starts.flat_map(|start| &self.pixels[start..start + len]).copied().collect();
-        Self::new(part.width, part.height, pixels)
+        let rows: Vec<&[u8]> = starts.map(|start| &self.pixels[start..start + len]).collect();
+        Self::new(part.width, part.height, rows.concat())
     }
 
     /// Writes it channel by channel, `[3, H, W]`, as networks read images.

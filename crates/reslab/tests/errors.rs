@@ -50,6 +50,7 @@ fn what_is_not_there_is_named_with_what_is() {
     refused(&["sweep", "tiny.toml", "--profile", "gpu"], &["gpu"]);
     refused(&["strategies", "layerscale"], &["did you mean `layer_scale`"]);
     refused(&["data", "fetch", "fashion"], &["did you mean `fashion-mnist`"]);
+    refused(&["data", "fetch", "imagefolder"], &["a folder of your own", "data.root"]);
     refused(&["report", "nowhere"], &["nowhere", "no plan.toml", "reslab sweep"]);
     refused(&["swep", "tiny.toml"], &["sweep"]);
     refused(&[], &["Usage"]);

@@ -79,6 +79,11 @@ fn about(set: &Dataset) -> String {
 
 /// The files of a data set; `None` where they are embedded.
 fn files_of(name: &str) -> Result<Option<&'static DatasetFiles>> {
+    if name == reslab_data::IMAGE_FOLDER {
+        return Err(Usage::error(format!(
+            "{name} is a folder of your own, which `data.root` names: there is nothing to fetch or verify"
+        )));
+    }
     reslab_data::dataset(name).map_err(|error| Usage::error(error.problem))?;
     Ok(reslab_fetch::dataset(name))
 }
