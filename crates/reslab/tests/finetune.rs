@@ -16,7 +16,7 @@ fn finetune(gamma: &str) -> String {
 fn pretrained(gamma: &str) -> Place {
     let place = Place::new();
     let text = std::fs::read_to_string(place.at("tiny.toml")).expect("readable");
-    let text = text.replace("init = 0.0", "init = 0.01").replace("batch            = 32", "batch            = 32");
+    let text = text.replace("init = 0.0", "init = 0.01");
     let first = text
         .replace("\"tiny\"", "\"first\"")
         .replace("train_images = 256", "train_images = 256\nclasses = [0, 1, 2, 3, 4]");
@@ -119,6 +119,25 @@ fn a_frozen_backbone_trains_the_head_alone_and_a_frozen_gamma_all_but_gamma() {
     for (name, bytes) in weights("set/tune").iter().filter(|(name, _)| !name.starts_with("model/head.")) {
         assert_eq!(*bytes == before(name), name.ends_with(".gamma"), "{name}");
     }
+}
+
+#[test]
+fn layer_decay_slows_the_lower_blocks() {
+    let place = pretrained("\"keep\"");
+    let file = reslab_record::Checkpoint::read_file(&place.at("first.safetensors")).expect("readable");
+    let moved = |key: &str, name: &str| {
+        set(&place, key);
+        let run = place.run_dir("set/tune", "layer_scale-s0");
+        let after = reslab_record::Checkpoint::read_file(&run.join("checkpoint.safetensors")).expect("readable");
+        let values = |from: &reslab_record::Checkpoint| -> Vec<f32> {
+            let bytes = &from.tensor(name).expect("saved").bytes;
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+        };
+        values(&after).iter().zip(values(&file)).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    };
+    let weight = "model/blocks.00.mlp.fc1.weight";
+    let (slow, fast) = (moved("finetune.layer_decay=0.01", weight), moved("finetune.layer_decay=1.0", weight));
+    assert!(slow < 1e-3 * fast, "two blocks below the head: a rate of 1e-4; moved {slow}, without decay {fast}");
 }
 
 #[test]

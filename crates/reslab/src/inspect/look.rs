@@ -73,7 +73,7 @@ impl Look<'_> {
             return Err(Usage::error("the file does not tell its number of heads; give it by --num-heads"));
         }
         table.entry("norm").or_insert("pre".into());
-        Ok(ModelConfig::parse(&table).map_err(Usage::error)?)
+        ModelConfig::parse(&table).map_err(Usage::error)
     }
 
     fn strategy(&self, registry: &Registry) -> Result<Box<dyn Strategy>> {
@@ -84,7 +84,7 @@ impl Look<'_> {
                 if self.file.architecture().gamma { "kind = 'layer_scale'\ninit = 1.0" } else { "kind = 'plain'" };
             text.parse().expect("a table")
         });
-        Ok(registry.parse(&table).map_err(Usage::error)?)
+        registry.parse(&table).map_err(Usage::error)
     }
 
     /// The table `[data]`: the run's own on its own data set; else the images as the file's network takes them.
@@ -112,7 +112,7 @@ impl Look<'_> {
                 table.insert("normalization".to_owned(), "imagenet".into());
             }
         }
-        Ok(DataConfig::parse(&table).map_err(Usage::error)?)
+        DataConfig::parse(&table).map_err(Usage::error)
     }
 
     /// The side of the images: what the file's positions are for, else the next multiple of the patch's.
