@@ -73,6 +73,12 @@ def sweep_file():
         seed("sweep_file", "set-" + path.name, b"--set seeds=[3]\n" + text.encode())
 
 
+def image():
+    for path in sorted((HERE.parent / "crates/reslab-image/tests/golden").iterdir()):
+        if path.suffix in [".jpg", ".png", ".webp"] and path.stat().st_size < 4000:
+            seed("image", path.name, path.read_bytes())
+
+
 shutil.rmtree(HERE / "corpus", ignore_errors=True)
-for make in [idx, cifar, checkpoint, pretrained, sweep_file]:
+for make in [idx, cifar, checkpoint, pretrained, sweep_file, image]:
     make()
