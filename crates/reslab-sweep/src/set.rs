@@ -33,7 +33,8 @@ pub(crate) fn parse(entry: &str) -> Result<Map, SweepError> {
 
 /// A word of a file: a name, a path, or an arm with its axes, `layer_scale[init=1e-5]`.
 fn is_word(value: &str) -> bool {
-    value.starts_with(|c: char| c.is_ascii_alphabetic())
+    let is_path = ["/", "./", "../"].iter().any(|start| value.starts_with(start));
+    (is_path || value.starts_with(|c: char| c.is_ascii_alphabetic()))
         && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+:[]=,".contains(c))
 }
 
@@ -67,6 +68,8 @@ mod tests {
             ("x=\"a b\"", "x = \"a b\""),
             ("seeds=[0, 1]", "seeds = [0, 1]"),
             ("flag=true", "flag = true"),
+            ("f=/data/x.safetensors", "f = \"/data/x.safetensors\""),
+            ("f=../x-1.safetensors", "f = \"../x-1.safetensors\""),
             ("r={ kind = \"plain\" }", "r = { kind = \"plain\" }"),
         ] {
             assert_eq!(table(entry), toml.parse().unwrap(), "{entry}");

@@ -10,7 +10,7 @@ use reslab_residual::{DropPathConfig, Norm, Registry, Strategy, check_compatible
 use reslab_torch::{Parameter, Scope};
 
 use crate::config::{OptimConfig, Precision, ReportWeights, TrainConfig};
-use crate::finetune::{Backbone, FinetuneConfig, GammaRule, Source, WeightsFrom, complete, is_trained};
+use crate::finetune::{Backbone, FinetuneConfig, GammaRule, Source, WeightsFrom, complete, fitted, is_trained};
 
 /// The tables of a run, in the order in which they are written.
 pub const TABLES: [&str; 7] = ["data", "model", "train", "optim", "residual", "drop_path", "finetune"];
@@ -56,9 +56,13 @@ impl RunConfig {
     pub fn from_table(table: &toml::Table, registry: &Registry) -> Result<Self, Vec<ConfigError>> {
         let mut errors = unknown_tables(table);
         let mut keep = |error| errors.push(error);
-        let data = section(table, "data").and_then(DataConfig::parse).map_err(&mut keep).ok();
         let completed = section(table, "model").and_then(complete).map_err(&mut keep).ok();
-        let (model, pretrained) = completed.map_or((None, None), |c| (Some(c.table), c.source));
+        let (model, mut pretrained) = completed.map_or((None, None), |c| (Some(c.table), c.source));
+        let data = section(table, "data").and_then(|data| match &mut pretrained {
+            Some(source) => DataConfig::parse(&fitted(data, source)?),
+            None => DataConfig::parse(data),
+        });
+        let data = data.map_err(&mut keep).ok();
         let model = model.and_then(|table| ModelConfig::parse(&table).map_err(&mut keep).ok());
         let train = section(table, "train").and_then(TrainConfig::parse).map_err(&mut keep).ok();
         let optim = section(table, "optim").and_then(OptimConfig::parse).map_err(&mut keep).ok();
@@ -116,8 +120,12 @@ impl RunConfig {
                 named.extend(pins);
             }
         }
-        if let (Some(source), Some(toml::Value::Table(model))) = (&self.pretrained, table.get_mut("model")) {
-            source.pin(model);
+        if let Some(source) = &self.pretrained {
+            let of = |key: &str| table.get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+            let (mut model, mut data) = (of("model"), of("data"));
+            source.pin((&mut model, &mut data));
+            table.insert("model".to_owned(), model.into());
+            table.insert("data".to_owned(), data.into());
         }
     }
 

@@ -12,5 +12,5 @@ pub use config::{Backbone, FinetuneConfig, GammaRule, HeadRule, Knn, KnnRule, Of
 pub use start::StartReport;
 
 pub(crate) use rates::{Depths, is_trained, lr_factor};
-pub(crate) use source::{Source, complete};
+pub(crate) use source::{Source, complete, fitted};
 pub(crate) use start::take_over;

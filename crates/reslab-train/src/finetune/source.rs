@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use reslab_config::{ConfigError, require};
+use reslab_data::DataConfig;
 use reslab_pretrained::Pretrained;
 use toml::Value;
 
@@ -30,16 +31,43 @@ pub(crate) struct Source {
     sha256: String,
     /// What the file says about the network.
     keys: toml::Table,
+    channels: i64,
+    /// What the images must be for it, where the table `[data]` does not say it.
+    fit: toml::Table,
 }
 
 impl Source {
-    /// What the plan adds to the table `[model]`, so that the run is this one for ever.
-    pub(crate) fn pin(&self, model: &mut toml::Table) {
+    /// What the plan adds to the tables `[model]` and `[data]`, so that the run is this one for ever.
+    pub(crate) fn pin(&self, (model, data): (&mut toml::Table, &mut toml::Table)) {
+        data.extend(self.fit.clone());
         for (key, value) in &self.keys {
             model.entry(key.clone()).or_insert_with(|| value.clone());
         }
         model.insert(SHA256.to_owned(), self.sha256.clone().into());
     }
+}
+
+/// The table `[data]` with images as the file's network takes them: grey is repeated to its channels, and images that its patches do
+/// not tile are resized to the next multiple of the patch. What the table says itself stands.
+///
+/// # Errors
+/// Those of the table.
+pub(crate) fn fitted(data: &toml::Table, source: &mut Source) -> Result<toml::Table, ConfigError> {
+    let mut fitted = data.clone();
+    if data.get("dataset").and_then(Value::as_str) == Some("imagefolder") {
+        return Ok(fitted); // its table says the size, and files have colours
+    }
+    let shape = DataConfig::parse(data)?.shape()?;
+    let patch = source.keys.get("patch_size").and_then(Value::as_integer).unwrap_or(1).max(1);
+    let mut put = |key: &str, own: i64, wanted: i64| {
+        if own != wanted && !data.contains_key(key) {
+            source.fit.insert(key.to_owned(), wanted.into());
+        }
+    };
+    put("image_size", shape.height, (shape.height + patch - 1) / patch * patch);
+    put("channels", shape.channels, source.channels);
+    fitted.extend(source.fit.clone());
+    Ok(fitted)
 }
 
 /// Takes what the table `[model]` leaves out from the file that it names.
@@ -64,6 +92,7 @@ pub(crate) fn complete(model: &toml::Table) -> Result<Completed, ConfigError> {
     require(planned == sha256, "model.pretrained_sha256", || {
         format!("{} was {planned} when the run was planned, and now is {sha256}; plan it again", path.display())
     })?;
+    let channels = file.architecture().channels as i64;
     let mut keys = file.architecture().model_table();
     if file.architecture().class_token && table.get("pool").and_then(Value::as_str) == Some("mean") {
         // The head does not read it then, but it is there.
@@ -84,7 +113,7 @@ pub(crate) fn complete(model: &toml::Table) -> Result<Completed, ConfigError> {
             },
         )?;
     }
-    Ok(Completed { table, source: Some(Source { path, sha256, keys }) })
+    Ok(Completed { table, source: Some(Source { path, sha256, keys, channels, fit: toml::Table::new() }) })
 }
 
 /// Whether two values are equal; a float with a whole value is that integer.
