@@ -147,6 +147,13 @@ mod tests {
             "rand_augment",
             "workers",
             "broken",
+            "registers",
+            "position",
+            "rope_base",
+            "pre_norm",
+            "mlp",
+            "class_token",
+            "class_depth",
         ];
         let other: Vec<_> =
             left_out.iter().filter(|key| !alternatives.contains(*key) && !optional.contains(*key)).collect();
