@@ -257,7 +257,7 @@ fn the_plan_pins_the_listing_and_another_one_is_refused() {
     assert_eq!((pins.len(), parse(dir.path(), &keys).unwrap().pins()), (1, pins), "parsed again");
     write(&dir.path().join("train/ant/9.png"), (9, 9), [1, 2, 3]);
     let error = parse(dir.path(), &keys).unwrap_err();
-    assert_eq!(error.key, "data.listing");
+    assert_eq!(error.key, "data.root_sha256");
     assert!(error.problem.contains("plan it again"), "{error}");
     assert!(parse(dir.path(), "").is_ok(), "control: not pinned yet");
     let digits =

@@ -41,7 +41,7 @@ fn a_sweep_on_a_folder_is_planned_run_and_reported() {
     std::fs::write(place.at("photos/train/dark/3.png"), "no image").expect("writable");
     place.call(&["sweep", "photos.toml", "--seeds", "0"]).expect(0);
     let plan = std::fs::read_to_string(place.at("results/photos/plan.toml")).expect("written");
-    assert!(plan.contains("listing = \""), "{plan}");
+    assert!(plan.contains("root_sha256 = \""), "{plan}");
     let run = place.run_dir("results/photos", "plain-s0");
     let log = std::fs::read_to_string(run.join("log.txt")).expect("written");
     assert!(log.contains("photos: 2 classes, 20 images in train/, 8 in val/"), "{log}");
