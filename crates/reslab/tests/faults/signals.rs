@@ -124,7 +124,16 @@ fn runs_that_are_stopped_save_too_when_the_sweep_is_asked_to_end() {
 #[test]
 fn a_hang_up_stops_a_sweep_unless_it_was_to_be_ignored() {
     let heeded = place();
-    let mut sweep = at_work(&heeded);
+    let mut command = heeded.command(&SWEEP);
+    let heed = || {
+        // These tests themselves may run under nohup.
+        // SAFETY: async-signal-safe.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: `heed` only makes that system call.
+    unsafe { command.pre_exec(heed) };
+    let mut sweep = command_at_work(&heeded, command);
     sweep.signal(libc::SIGHUP);
     sweep.expect(129);
     assert_saved(&heeded.at("here/faults"), &sweep.words());
