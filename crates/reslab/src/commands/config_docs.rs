@@ -41,7 +41,7 @@ pub(crate) fn tables() -> Vec<TableDoc> {
     vec![
         table("", "What is asked, of whom, and how often.", frame()),
         table("data", "Which images, how many, and how they are augmented.", keys::<reslab_data::DataConfig>()),
-        table("model", "The network; its only other part is the arm's strategy.", keys::<reslab_model::ModelConfig>()),
+        table("model", "The network; its only other part is the arm's strategy.", model()),
         table("train", "How long, how much at once, and what is recorded.", keys::<reslab_train::TrainConfig>()),
         table("optim", "The optimizer, by its `kind`.", keys::<reslab_train::OptimConfig>()),
         table(
@@ -55,6 +55,23 @@ pub(crate) fn tables() -> Vec<TableDoc> {
             keys::<reslab_train::FinetuneConfig>(),
         ),
     ]
+}
+
+/// The keys of `[model]`, those that name a pretrained file included, which are read before the others.
+fn model() -> Vec<KeyDoc> {
+    let mut keys = keys::<reslab_model::ModelConfig>();
+    keys.push(doc(
+        "pretrained",
+        "string",
+        "A checkpoint to take over: a safetensors file, its index, or a folder, of timm, transformers, the authors of DINOv2, DINOv3, DeiT-III and CaiT, \
+         or a run's own. All keys above that it tells may be left out. Needs the table `[finetune]`. Absent: a new network.",
+    ));
+    keys.push(doc(
+        "pretrained_sha256",
+        "string",
+        "Checksum of that file, which the plan writes: another content is refused, and a run's id is of the content, not of the path.",
+    ));
+    keys
 }
 
 /// A tag has no field, and so no doc comment of its own.

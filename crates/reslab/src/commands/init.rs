@@ -154,6 +154,8 @@ mod tests {
             "mlp",
             "class_token",
             "class_depth",
+            "pretrained",
+            "pretrained_sha256",
         ];
         let other: Vec<_> =
             left_out.iter().filter(|key| !alternatives.contains(*key) && !optional.contains(*key)).collect();
