@@ -49,8 +49,10 @@ mod tests {
         let known = featured(&[[1.0, 0.0], [0.0, 50.0], [0.1, 1.0]], &[0, 1, 1]);
         let asked = featured(&[[3.0, 0.3], [0.0, 0.1], [1.0, 0.9]], &[0, 1, 0]);
         let score = |k, temperature| accuracy(&known, &asked, 2, Knn { images: 3, k, temperature });
-        assert_eq!(score(1, 0.07), 2.0 / 3.0, "the last one is nearest to class 1");
-        assert_eq!(score(3, 0.01), 2.0 / 3.0, "a low temperature lets the nearest decide");
+        assert_eq!(score(1, 0.07), 1.0);
+        assert_eq!(score(3, 0.01), 1.0, "a low temperature lets the nearest decide");
+        // The last one's cosines are .743, .740 and .669: votes of 1 against .95 + .35.
+        assert_eq!(score(3, 0.07), 2.0 / 3.0);
         assert_eq!(score(3, 100.0), 1.0 / 3.0, "a high one counts heads: class 1 has two of three");
     }
 }
