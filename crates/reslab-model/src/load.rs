@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
 
-use reslab_pretrained::{Dtype, Layout, Mapped, Position as FilePosition, Pretrained};
+use reslab_pretrained::{Dtype, GAMMA, Layout, Mapped, Position as FilePosition, Pretrained};
 use reslab_torch::Parameter;
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -313,9 +313,6 @@ impl Vit {
             .collect()
     }
 }
-
-/// How the name of a learned scale per channel ends.
-const GAMMA: &str = ".join.gamma";
 
 fn is_head(name: &str) -> bool {
     name.starts_with("head.")

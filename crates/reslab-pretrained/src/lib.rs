@@ -37,5 +37,5 @@ pub use layout::Layout;
 pub use pretrained::{Mapped, Part, Pretrained, Weights};
 pub use python::python_line;
 pub use target::{Target, remarks};
-pub use weight::{Weight, fold_gamma, widen_gammas};
+pub use weight::{GAMMA, Weight, fold_gamma, layer_before, widen_gammas};
 pub use write::write;

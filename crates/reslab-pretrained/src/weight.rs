@@ -38,12 +38,15 @@ impl<'a> Weight<'a> {
     }
 }
 
-const GAMMA: &str = ".join.gamma";
+/// How the name of a learned scale of a branch ends: `blocks.07.mlp.join.gamma`.
+pub const GAMMA: &str = ".join.gamma";
 
-/// Where a branch ends: the layer that a gamma behind it can be folded into.
-fn last_layer(join: &str) -> String {
-    let layer = if join.ends_with(".attention") { "out" } else { "fc2" };
-    format!("{join}.{layer}")
+/// The layer whose output a gamma of that name scales, and into which it can be folded: `blocks.07.mlp.fc2`. `None` where
+/// the name is no gamma's.
+pub fn layer_before(gamma: &str) -> Option<String> {
+    let branch = gamma.strip_suffix(GAMMA)?;
+    let layer = if branch.ends_with(".attention") { "out" } else { "fc2" };
+    Some(format!("{branch}.{layer}"))
 }
 
 /// Folds every gamma into the projection before it, `W <- gamma W` and `b <- gamma b` by rows, computed in single
@@ -53,10 +56,8 @@ pub fn fold_gamma(weights: Vec<Weight<'_>>) -> Vec<Weight<'_>> {
     let (gammas, mut rest): (Vec<Weight>, Vec<Weight>) = weights.into_iter().partition(is_gamma);
     let scales: BTreeMap<String, Vec<f32>> = gammas
         .iter()
-        .flat_map(|gamma| {
-            let layer = last_layer(gamma.name.trim_end_matches(GAMMA));
-            ["weight", "bias"].map(|end| (format!("{layer}.{end}"), gamma.values()))
-        })
+        .filter_map(|gamma| Some((layer_before(&gamma.name)?, gamma)))
+        .flat_map(|(layer, gamma)| ["weight", "bias"].map(|end| (format!("{layer}.{end}"), gamma.values())))
         .collect();
     for weight in &mut rest {
         let Some(gamma) = scales.get(&weight.name) else { continue };

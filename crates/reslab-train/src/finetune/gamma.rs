@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reslab_model::read_tensor;
-use reslab_pretrained::Pretrained;
+use reslab_pretrained::{GAMMA, Pretrained, layer_before};
 use reslab_torch::Parameter;
 use reslab_torch::tch::{TchError, Tensor, no_grad_guard};
 
@@ -43,7 +43,7 @@ pub(crate) fn apply(rule: GammaRule, parameters: &[Parameter], loose: &Gammas, d
     let own = by_name.iter().filter(|(name, _)| name.ends_with(GAMMA)).map(|(name, gamma)| (*name, *gamma));
     let _no_grad = no_grad_guard();
     let fold = |name: &str, gamma: &Tensor, into: f64| -> Result<(), String> {
-        let projection = projection(name).ok_or_else(|| name.to_owned())?;
+        let projection = layer_before(name).ok_or_else(|| name.to_owned())?;
         let weight = by_name.get(format!("{projection}.weight").as_str()).ok_or_else(|| name.to_owned())?;
         let scale = gamma / into;
         let _ = weight.shallow_clone().g_mul_(&scale.view([-1, 1]));
@@ -73,16 +73,6 @@ pub(crate) fn apply(rule: GammaRule, parameters: &[Parameter], loose: &Gammas, d
     Ok(())
 }
 
-/// How the parameter of a learned scale per channel is called.
-const GAMMA: &str = ".join.gamma";
-
 fn fill(gamma: &Tensor, value: f64) {
     let _ = gamma.shallow_clone().fill_(value);
-}
-
-/// The projection whose output a gamma scales.
-fn projection(gamma: &str) -> Option<String> {
-    let branch = gamma.strip_suffix(GAMMA)?;
-    let last = if branch.ends_with(".attention") { "out" } else { "fc2" };
-    Some(format!("{branch}.{last}"))
 }

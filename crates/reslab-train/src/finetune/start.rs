@@ -10,7 +10,7 @@ use reslab_residual::Pass;
 use reslab_torch::autocast_bf16;
 use reslab_torch::tch::{Kind, Tensor, no_grad_guard};
 
-use super::config::Knn;
+use super::config::{GammaRule, Knn};
 use super::gamma;
 use super::knn::{Featured, accuracy};
 use crate::config::Precision;
@@ -68,8 +68,11 @@ pub(crate) fn take_over(
     let drawn = gamma::neutral(vit.parameters(), &loaded.drawn);
     let look = Look { config, vit, augment };
     let before = look.at(splits, finetune.knn())?;
+    let is_as_before = matches!(finetune.gamma, GammaRule::Keep | GammaRule::Freeze) && drawn.is_empty();
     gamma::apply(finetune.gamma, vit.parameters(), &loose, drawn).map_err(TrainError::Fold)?;
-    let after = look.at(splits, finetune.knn())?;
+    // Weights that nothing touches give the same features: they are not computed twice.
+    let after = if is_as_before { None } else { Some(look.at(splits, finetune.knn())?) };
+    let after = after.as_ref().unwrap_or(&before);
     Ok(StartReport {
         loaded: loaded.to_string(),
         feature_change: (&after.asked.features - &before.asked.features).norm().double_value(&[])

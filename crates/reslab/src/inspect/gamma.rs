@@ -1,6 +1,6 @@
 //! What a checkpoint's gammas are, read off the file alone.
 
-use reslab_pretrained::{Mapped, Pretrained};
+use reslab_pretrained::{GAMMA, Mapped, Pretrained};
 use reslab_record::Branch;
 
 /// Where a join stands.
@@ -15,7 +15,7 @@ pub(crate) struct Place {
 impl Place {
     /// Of the gamma of that name: `blocks.07.mlp.join.gamma`.
     fn of(name: &str) -> Option<Self> {
-        let mut parts = name.strip_suffix(".join.gamma")?.split('.');
+        let mut parts = name.strip_suffix(GAMMA)?.split('.');
         let in_class_stage = match parts.next()? {
             "blocks" => false,
             "class_blocks" => true,
