@@ -1,14 +1,14 @@
 //! Whole runs on a folder of images that the test makes.
 
+mod support;
+
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use reslab_fetch::Sources;
-use reslab_record::{Env, Outcome, Progress};
+use reslab_record::{Outcome, Progress};
 use reslab_residual::Registry;
-use reslab_torch::tch::Device;
-use reslab_train::{Ended, Job, RunConfig, TrainError, probe, train};
+use reslab_train::{Ended, RunConfig, probe};
+use support::{job, run_until};
 
 /// Two classes, 24 training and 8 test images each, of one colour per class and some grain; `broken` of the first class can't be read.
 fn folder(broken: usize) -> tempfile::TempDir {
@@ -52,35 +52,6 @@ residual = {{ kind = "layer_scale", init = 0.1 }}
     let mut table = text.parse().unwrap();
     RunConfig::from_table(&table, &Registry::builtin()).unwrap().pin(&mut table);
     table
-}
-
-fn run_until(table: &toml::Table, dir: &Path, stop_at: Option<u64>) -> Result<Ended, TrainError> {
-    reslab_torch::set_threads(1);
-    let config = RunConfig::from_table(table, &Registry::builtin()).unwrap();
-    let job = job(&config, table, dir);
-    let stop = AtomicBool::new(false);
-    let mut watch = |event: &Progress| {
-        if let Progress::Step { step, .. } = event
-            && Some(*step) == stop_at
-        {
-            stop.store(true, Ordering::Relaxed);
-        }
-    };
-    train(&job, &mut watch, &stop)
-}
-
-fn job<'a>(config: &'a RunConfig, table: &toml::Table, dir: &Path) -> Job<'a> {
-    Job {
-        config,
-        table: table.clone(),
-        id: "0123".to_owned(),
-        arm: "arm".to_owned(),
-        seed: 5,
-        device: Device::Cpu,
-        dir: dir.to_owned(),
-        sources: Sources { dirs: vec![], cache: dir.join("cache"), offline: true },
-        env: Env { device: "cpu".to_owned(), threads: 1, ..Env::default() },
-    }
 }
 
 fn read(dir: &Path, file: &str) -> Vec<u8> {

@@ -1,14 +1,14 @@
 //! Whole runs of tiny networks on the embedded digits: what they leave, that they can be stopped, and what must not
 //! change a bit of them. They go over all strategies of the registry, by their own examples.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod support;
 
-use reslab_fetch::Sources;
-use reslab_record::{Env, Outcome, Progress, RunDir, Split, Weights, rows::StepRow};
+use std::path::Path;
+
+use reslab_record::{Outcome, RunDir, Split, Weights, rows::StepRow};
 use reslab_residual::Registry;
-use reslab_torch::tch::Device;
-use reslab_train::{Ended, Job, RunConfig, TrainError, train};
+use reslab_train::{Ended, RunConfig};
+use support::run_until;
 
 const TABLES: &str = r#"
 [data]
@@ -98,31 +98,6 @@ fn merge(into: &mut toml::Table, from: toml::Table) {
             }
         }
     }
-}
-
-fn run_until(table: &toml::Table, dir: &Path, stop_at: Option<u64>) -> Result<Ended, TrainError> {
-    reslab_torch::set_threads(1);
-    let config = RunConfig::from_table(table, &Registry::builtin()).unwrap();
-    let job = Job {
-        config: &config,
-        table: table.clone(),
-        id: "0123".to_owned(),
-        arm: "arm".to_owned(),
-        seed: 5,
-        device: Device::Cpu,
-        dir: dir.to_owned(),
-        sources: Sources { dirs: vec![], cache: dir.join("cache"), offline: true },
-        env: Env { device: "cpu".to_owned(), threads: 1, ..Env::default() },
-    };
-    let stop = AtomicBool::new(false);
-    let mut watch = |event: &Progress| {
-        if let Progress::Step { step, .. } = event
-            && Some(*step) == stop_at
-        {
-            stop.store(true, Ordering::Relaxed);
-        }
-    };
-    train(&job, &mut watch, &stop)
 }
 
 fn run(table: &toml::Table, dir: &Path) -> Ended {
